@@ -16,14 +16,17 @@ import (
 	"scalewm/eval/results"
 )
 
-// Failure is a set whose cell could not be made.
+// Failure is a set that could not be evaluated, or whose cell cannot be used.
 type Failure struct {
 	Set string
 	Err error
 }
 
-// Missing lists the sets of a job (by index) whose cells are not in the store,
-// and the ids of those among them whose files exist and are torn.
+// Missing returns the indices of the job's sets that have to be evaluated: those
+// without a valid cell in the store, or all of them with Fresh. torn lists the ids of
+// the cells whose files exist but fail their checksum; their sets are in todo as
+// well. Any other read error, such as a permission, is returned: the cell may be
+// valid, and must not be replaced.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	ids, err := j.IDs()
 	errs := make([]error, len(ids))
@@ -44,40 +47,45 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	return todo, torn, err
 }
 
-// IDs are the names of the job's cells, set by set.
+// IDs returns the ids of the job's cells, in the order of Sets.
 func (j Job) IDs() ([]string, error) {
 	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
 	j.eachSet(func(i int) { ids[i], errs[i] = cell.ID(results.Kind, j.Spec(i)) })
 	return ids, errors.Join(errs...)
 }
 
-// eachSet does something for every set, 16 of them side by side: files on a network wait for
-// their server.
+// eachSet calls do for every set, up to 16 calls at a time. Each call reads one small
+// file or hashes one spec; on a network file system the round trip to the server
+// dominates, so the limit is on outstanding requests and independent of the number of
+// cores.
 func (j Job) eachSet(do func(i int)) {
 	var all sync.WaitGroup
-	turns := make(chan bool, 16)
+	slots := make(chan bool, 16)
 	for i := range j.Sets {
-		turns <- true
+		slots <- true
 		all.Go(func() {
 			do(i)
-			<-turns
+			<-slots
 		})
 	}
 	all.Wait()
 }
 
-// setsTogether is how many sets it takes to fill a batch.
-func (j Job) setsTogether(a Agent) int {
+// setsPerBatch returns how many sets fill one planning batch. Random actions have no
+// batch, so all of their sets run together.
+func (j Job) setsPerBatch(a Agent) int {
 	if !j.Arm.Plans() {
 		return len(j.Sets)
 	}
 	n := len(j.Sets[0].Starts)
-	return (j.sideBySide(a) + n - 1) / n
+	return (j.batchSize(a) + n - 1) / n
 }
 
-// makeAll runs and saves sets together, or one by one where that fails. A cell
-// that cannot be saved (a full disk) is an error: more of them would not fit either.
-func (j Job) makeAll(ctx context.Context, store cell.Store, a Agent, sets []int) ([]Failure, error) {
+// runSets evaluates the given sets in one batch and saves their cells. If that fails,
+// it evaluates each set alone, so that one bad set does not cost the others their
+// results. A cell that cannot be saved, for instance because the disk is full, is an
+// error and not a Failure: the other cells could not be saved either.
+func (j Job) runSets(ctx context.Context, store cell.Store, a Agent, sets []int) ([]Failure, error) {
 	if len(sets) == 0 {
 		return nil, nil
 	}
@@ -97,7 +105,7 @@ func (j Job) makeAll(ctx context.Context, store cell.Store, a Agent, sets []int)
 	}
 	var failed []Failure
 	for i := range sets {
-		bad, err := j.makeAll(ctx, store, a, sets[i:i+1])
+		bad, err := j.runSets(ctx, store, a, sets[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +114,7 @@ func (j Job) makeAll(ctx context.Context, store cell.Store, a Agent, sets []int)
 	return failed, nil
 }
 
-// save writes the results of the job's sets, a cell each.
+// save writes one cell for each of the job's sets.
 func (j Job) save(store cell.Store, sets []SetResult) error {
 	for i, r := range sets {
 		spec := j.Spec(i)
@@ -114,7 +122,8 @@ func (j Job) save(store cell.Store, sets []SetResult) error {
 		if err != nil {
 			return err
 		}
-		// The cell comes last: it is what says that nothing is left to write.
+		// The run file comes before the cell: a valid cell means that its set is done, so
+		// after a crash between the two the set is evaluated again and nothing is lost.
 		r.Run.Host = Host()
 		if err := store.SaveRun(id, r.Run); err != nil {
 			return err
@@ -126,7 +135,8 @@ func (j Job) save(store cell.Store, sets []SetResult) error {
 	return nil
 }
 
-// read reads the job's cells except those that failed. Cells with rows that no evaluation has fail too.
+// read loads the job's cells, except those of sets that already failed. A cell that
+// is torn or whose rows no evaluation can produce becomes a further Failure.
 func (j Job) read(store cell.Store, failed []Failure) ([]results.Cell, []Failure, error) {
 	ids, err := j.IDs()
 	if err != nil {
@@ -150,7 +160,7 @@ func (j Job) read(store cell.Store, failed []Failure) ([]results.Cell, []Failure
 	return out, failed, nil
 }
 
-// Host is the name of this machine.
+// Host returns the name of this machine, or "unknown".
 func Host() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -159,23 +169,31 @@ func Host() string {
 	return name
 }
 
-// Verdict is what running a cell again showed.
+// Verdict is the result of evaluating an existing cell again.
 type Verdict struct {
-	ID      string `json:"id"`
-	Unit    string `json:"unit"`    // solver, tier and set
-	Made    string `json:"made_on"` // device kinds of the file and of now
-	Now     string `json:"run_on"`
-	Same    bool   `json:"same"`
-	Compare string `json:"compared"` // bytes, outcomes where the kinds differ, checksum where the file is damaged
-	Differs string `json:"differs"`  // the first difference, "" where there is none
+	ID   string `json:"id"`
+	Unit string `json:"unit"`    // solver, tier and set
+	Made string `json:"made_on"` // device kind that computed the stored cell
+	Now  string `json:"run_on"`  // device kind of the second run
+	Same bool   `json:"same"`
+	// Compare is what was compared: "bytes", "outcomes" if the device kinds differ, or
+	// "checksum" if the file is damaged and nothing was run.
+	Compare string `json:"compared"`
+	Differs string `json:"differs"` // the first difference; "" if there is none
 }
 
-// Verify runs up to n cells of the jobs of one arm again, chosen by their ids alone, and
-// compares them with what the store holds: byte by byte on the same kind of
-// device; on another, success and steps of each episode. Files whose checksum is
-// wrong need no run: each of them is a verdict beside the n.
+// Verify evaluates up to n existing cells of the jobs of one arm again and compares
+// the results with the stored ones. On the same kind of device every row must have
+// the same bytes; on another kind only success and number of steps of each episode
+// are compared, since the last bits of a cost may differ there. The sample is a
+// random permutation with a fixed seed, so that repeating the command verifies the
+// same cells.
+//
+// Cells with a wrong checksum need no run. Each of them gives a verdict in addition
+// to the n.
 func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (out []Verdict, err error) {
-	var units []Job // of one cell each
+	// Jobs of one cell each: the sets that have a readable cell.
+	var units []Job
 	for _, j := range jobs {
 		for i := range j.Sets {
 			one := j
@@ -186,8 +204,8 @@ func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (
 			}
 			switch err := store.Load(ids[0], nil, nil); {
 			case errors.Is(err, cell.ErrTorn):
-				out = append(out, Verdict{ID: ids[0], Unit: one.verified(), Compare: "checksum",
-					Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify makes the cell again)"})
+				out = append(out, Verdict{ID: ids[0], Unit: one.unitName(), Compare: "checksum",
+					Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify computes the cell again)"})
 			case err == nil:
 				units = append(units, one)
 			case !errors.Is(err, fs.ErrNotExist):
@@ -196,7 +214,7 @@ func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (
 		}
 	}
 	if len(units) == 0 && len(out) == 0 {
-		return nil, fmt.Errorf("verifying the cells of %s: there are none (hint: give the folder, checkpoint, solver, tiers and sets that they were made with)", store.Dir)
+		return nil, fmt.Errorf("verifying the cells of %s: none match (hint: give the checkpoint, solver, tiers and sets of an earlier eval into this folder)", store.Dir)
 	}
 	for _, k := range rng.Stream("verify", len(units)).Perm(len(units))[:min(n, len(units))] {
 		v, err := units[k].verify(ctx, store, a)
@@ -208,21 +226,21 @@ func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (
 	return out, nil
 }
 
-// verified is what a verdict calls the job's only cell.
-func (j Job) verified() string {
+// unitName returns the name of the job's only cell in a Verdict.
+func (j Job) unitName() string {
 	if !j.Arm.Plans() {
 		return j.Sets[0].Name
 	}
 	return j.Solver + " " + j.Tier.Name + " " + j.Sets[0].Name
 }
 
-// verify runs the job's only cell again.
+// verify evaluates the job's only cell again and compares it with the stored one.
 func (j Job) verify(ctx context.Context, store cell.Store, a Agent) (v Verdict, err error) {
 	ids, err := j.IDs()
 	if err != nil {
 		return v, err
 	}
-	v.ID, v.Unit, v.Compare = ids[0], j.verified(), "bytes"
+	v.ID, v.Unit, v.Compare = ids[0], j.unitName(), "bytes"
 	var old results.Result
 	if err := store.Load(v.ID, nil, &old); err != nil {
 		return v, err
@@ -240,8 +258,8 @@ func (j Job) verify(ctx context.Context, store cell.Store, a Agent) (v Verdict, 
 	return v, nil
 }
 
-// difference names the first row that differs, or is "". Results of different
-// device kinds are compared by what happened alone.
+// difference describes the first row that differs between two results of a cell, or
+// returns "". Across device kinds it compares only success and number of steps.
 func difference(old, now results.Result) string {
 	if len(old.Rows) != len(now.Rows) {
 		return fmt.Sprintf("%d episodes, now %d", len(old.Rows), len(now.Rows))
@@ -258,6 +276,7 @@ func difference(old, now results.Result) string {
 	return ""
 }
 
+// text returns the JSON of a row, which covers every field that a cell stores.
 func text(r results.Row) []byte {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// files reads every cell file of a store by name, measured times apart.
+// files returns the bytes of every cell file of a store by name, without the run
+// files.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -44,8 +45,9 @@ func sameFiles(t *testing.T, what string, got, want map[string][]byte) {
 	}
 }
 
-// TestCellBytes: the same files from two workers, from one set at a time in
-// another order, and after a torn and a missing cell.
+// TestCellBytes checks that cells have the same bytes if two workers compute them, if
+// the sets run one at a time in another order, and after a torn and a missing cell
+// were replaced.
 func TestCellBytes(t *testing.T) {
 	ctx := context.Background()
 	j := testJob(t, "T4", 5, "s101", "s102", "s103")
@@ -81,7 +83,7 @@ func TestCellBytes(t *testing.T) {
 	sameFiles(t, "after a torn and a missing cell", files(t, dir), want)
 }
 
-// TestSpecs: what makes a cell another cell, and what does not.
+// TestSpecs checks which fields of a job change the id of its cell and which do not.
 func TestSpecs(t *testing.T) {
 	j := testJob(t, "T4", 5, "s101", "s102")
 	id := func(change func(*trial)) string {
@@ -92,7 +94,9 @@ func TestSpecs(t *testing.T) {
 		return s
 	}
 	base := id(func(*trial) {})
-	// Batches and workers change no result; a temperature or bounds belong to one solver.
+	// Batches and workers change no result. A temperature matters to MPPI only, and
+	// clipping bounds matter to iCEM only.
+
 	if id(func(j *trial) { j.Workers, j.Batch, j.Temperature, j.Clip = 9, 7, 3, string(plan.ClipNone) }) != base {
 		t.Error("what no result of CEM depends on names another cell")
 	}
@@ -131,7 +135,7 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// fragile is a task whose world breaks at one place of the floor.
+// fragile is a task whose SetState fails at one position.
 type fragile struct {
 	envs.Env
 	x float64
@@ -146,7 +150,8 @@ func (f fragile) SetState(row envs.Row) error {
 	return f.Env.SetState(row)
 }
 
-// TestFailedSet: a set that fails is named, and the others are made.
+// TestFailedSet checks that a failing set is reported by name and that the other sets
+// are evaluated.
 func TestFailedSet(t *testing.T) {
 	j := testJob(t, "T5", 3, "s101", "s102")
 	x := j.Data.Source.(*recording).state[2*j.Data.fileRow(j.Sets[0].Starts[0])]
@@ -166,8 +171,9 @@ func TestFailedSet(t *testing.T) {
 	}
 }
 
-// TestSideBySide: low tiers need many sets side by side to fill a batch of 4096
-// candidates, the highest tier needs none; random actions have no batch.
+// TestSideBySide checks how many sets fill a batch of 4096 candidates: many at a low
+// tier, one at the highest. Random actions have no batch, so that all sets run
+// together.
 func TestSideBySide(t *testing.T) {
 	plans := testJob(t, "T1", 1, "s101")
 	for _, tc := range []struct {
@@ -185,14 +191,14 @@ func TestSideBySide(t *testing.T) {
 		for range 6 {
 			j.Sets = append(j.Sets, Set{Starts: make([]Start, tc.episodes)})
 		}
-		if got := j.setsTogether(tc.arm.Agent); got != tc.want {
+		if got := j.setsPerBatch(tc.arm.Agent); got != tc.want {
 			t.Errorf("%s, sets of %d: %d side by side, want %d", tc.tier.Name, tc.episodes, got, tc.want)
 		}
 	}
 }
 
-// TestVerify: whole cells come out the same; a row that was changed does not,
-// and of a cell from another kind of device only the outcomes count.
+// TestVerify checks that valid cells are reproduced, that an edited row is found, and
+// that only outcomes are compared if the cell is from another kind of device.
 func TestVerify(t *testing.T) {
 	ctx := context.Background()
 	j := testJob(t, "T5", 3, "s101", "s102", "s103")
@@ -246,7 +252,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A whole cell whose rows no evaluation has is a failure of its set that names the file, and takes no other with it.
+// A cell with a valid checksum but impossible rows fails its set with an error that
+// names the file, and no other set.
 func TestCellsWithImpossibleRows(t *testing.T) {
 	j, store := testJob(t, "T5", 2, "s101", "s102"), cell.Store{Dir: t.TempDir()}
 	cells, failed, err := j.cells(t.Context(), store)

@@ -12,20 +12,21 @@ import (
 	"scalewm/eval/results"
 )
 
-// Data is a data set opened for evaluation: starts and goals are its rows, and
-// actions are scaled as its actions are.
+// Data is a data set opened for the evaluation of one task. Evaluation starts and
+// goals are rows of it, and planned actions are z-scored with the moments of its
+// actions. It is safe for concurrent use if its Source is.
 type Data struct {
 	dataset.Source
 	Fingerprint string
 	Actions     dataset.Moments // of the action column
 	rules       results.Rules
 	task        envs.Task
-	columns     []string // state, goal and factor columns of the task that the file has
-	heldOut     []int    // episodes that starts are drawn from, nil for all
+	columns     []string // the task's state, goal and factor columns that the file has
+	heldOut     []int    // sorted indices of the episodes to draw starts from; nil: all
 }
 
-// NewData checks that src is a recording of the task with frames and prepares
-// it for evaluations by some rules.
+// NewData opens src for evaluations under the given rules. It returns an error if src
+// is not a recording of the task with frames, or lacks its state or goal columns.
 func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, error) {
 	d := &Data{Source: src, task: task, rules: rules}
 	if err := d.check(); err != nil {
@@ -35,6 +36,9 @@ func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, er
 	if d.Fingerprint, err = src.Fingerprint(); err != nil {
 		return nil, fmt.Errorf("evaluating %s: fingerprint of the data set: %w", task.Spec.Name, err)
 	}
+	// Strict scales actions with the moments of the training episodes only, so that
+	// nothing about the held-out ones reaches the planner. The published evaluation uses
+	// the moments of the entire file (train == nil).
 	var train []int
 	n := len(src.Episodes())
 	if rules.HeldOut() {
@@ -46,24 +50,26 @@ func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, er
 	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
 		return nil, fmt.Errorf("evaluating %s: scaling of the actions: %w", task.Spec.Name, err)
 	}
-	d.Actions = filled(d.Actions)
+	d.Actions = unitStd(d.Actions)
 	return d, nil
 }
 
-// Task is what the data are a recording of.
+// Task returns the task that the data set records.
 func (d *Data) Task() envs.Task { return d.task }
 
-// HeldOut lists the episodes that strict trainings do not see if starts are drawn from them alone,
-// as under the strict protocol; else it is empty.
+// HeldOut returns the indices of the episodes that training under the strict protocol
+// does not see, if starts are drawn from them alone; otherwise nil.
 func (d *Data) HeldOut() []int { return d.heldOut }
 
-// check compares the file with the task and collects the columns it is set by.
+// check compares the file with the task and collects the columns that set the task's
+// state.
 func (d *Data) check() error {
 	spec := d.task.Spec
 	if err := dataset.CheckTask(d.Source, spec.Name, spec.ID, spec.ActionDim); err != nil {
 		return err
 	}
-	if d.task.New == nil { // no world is ever set to its rows
+	// Without a simulator no state is ever set, so that no column is needed.
+	if d.task.New == nil {
 		return nil
 	}
 	has := func(names []string) (found bool) {
@@ -83,13 +89,15 @@ func (d *Data) check() error {
 	if !has(spec.GoalColumns) {
 		return fmt.Errorf("it has none of the goal columns %v (hint: is this the right file?)", spec.GoalColumns)
 	}
-	for _, f := range spec.Factors { // so that set-state makes the world that was recorded
+	// Factors of variation are optional. Where the file has them, SetState restores
+	// the world that was recorded.
+	for _, f := range spec.Factors {
 		has([]string{f.Column().Name})
 	}
 	return nil
 }
 
-// row reads the task's columns of a row of the file.
+// row reads the task's columns of row i of the file.
 func (d *Data) row(i int) (envs.Row, error) {
 	row := envs.Row{}
 	for _, c := range d.columns {
@@ -102,10 +110,13 @@ func (d *Data) row(i int) (envs.Row, error) {
 	return row, nil
 }
 
-// fileRow is the row of the file where s begins.
+// fileRow returns the row of the file at which s begins.
 func (d *Data) fileRow(s Start) int { return d.Episodes()[s.Trajectory].Offset + s.Row }
 
-// setTo puts the world at a start and its goal, as after the original's reset.
+// setTo resets the world and sets it to the state of a start row and to the goal
+// GoalOffset rows later, in the order of the reference implementation: reset, state,
+// goal. ids select the random stream of the reset; it matters only for what the
+// file's columns do not set.
 func (d *Data) setTo(e envs.Env, s Start, ids ...any) error {
 	if err := e.Reset(rng.Stream("eval reset", ids...)); err != nil {
 		return fmt.Errorf("resetting the task: %w", err)
@@ -128,7 +139,9 @@ func (d *Data) setTo(e envs.Env, s Start, ids ...any) error {
 	return nil
 }
 
-// Set draws the named set of n episodes, or reads the one in a file, whole.
+// Set returns the evaluation set of a name, which gives the seed to draw n episodes,
+// or the set stored in a file (a name that ends in .json). A file is used as it is: n
+// is ignored.
 func (d *Data) Set(name string, n int) (Set, error) {
 	if isSetFile(name) {
 		return d.readSet(name)
@@ -141,18 +154,20 @@ func (d *Data) Set(name string, n int) (Set, error) {
 	if d.rules.Protocol == results.Strict {
 		starts, err = d.drawStrict(n, seed)
 	} else {
-		starts, err = Draw(d.drawn(), n, seed, d.rules)
+		starts, err = Draw(d.drawLengths(), n, seed, d.rules)
 	}
 	if err != nil {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
 	}
 	set := newSet(name, starts)
-	if d.rules.Protocol == results.Paper { // strict has its own pool
+	// Strict draws from its own pool, so that the setting does not apply.
+	if d.rules.Protocol == results.Paper {
 		set.Pool = d.rules.Pool
 	}
 	return set, nil
 }
 
+// lengths returns the number of rows of each episode.
 func (d *Data) lengths() []int {
 	eps := d.Episodes()
 	out := make([]int, len(eps))
@@ -162,8 +177,9 @@ func (d *Data) lengths() []int {
 	return out
 }
 
-// drawn are the lengths of the episodes that starts are drawn from, 0 of others.
-func (d *Data) drawn() []int {
+// drawLengths returns lengths with 0 for the episodes that no start may come from. Keeping
+// their entries keeps episode indices equal to those of the file.
+func (d *Data) drawLengths() []int {
 	lengths := d.lengths()
 	for i := range lengths {
 		if _, held := slices.BinarySearch(d.heldOut, i); !held && d.heldOut != nil {
@@ -173,15 +189,17 @@ func (d *Data) drawn() []int {
 	return lengths
 }
 
-// drawStrict draws from the held-out episodes and passes over starts that
-// already meet their goal.
+// drawStrict draws n starts from the held-out episodes and skips those that already
+// meet their goal: they would succeed without a plan. It draws a full permutation of
+// the valid starts and takes the first n that are unsolved, so that the result
+// depends on the seed and the data alone.
 func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 	e, err := d.task.New(nil)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	v := newValidStarts(d.drawn(), d.rules.GoalOffset)
+	v := newValidStarts(d.drawLengths(), d.rules.GoalOffset)
 	var out []Start
 	for _, k := range numpy.New(seed).Choice(int64(v.count), int64(v.count)) {
 		if len(out) == n {
@@ -196,23 +214,25 @@ func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 		}
 	}
 	if len(out) < n {
-		return nil, fmt.Errorf("only %d of %d starts in the %d held-out episodes are not solved already, %d are wanted (hint: fewer episodes, or a larger data set)", len(out), v.count, len(d.heldOut), n)
+		return nil, fmt.Errorf("only %d of %d starts in the %d held-out episodes are not solved already, and %d are needed (hint: fewer episodes, or a larger data set)", len(out), v.count, len(d.heldOut), n)
 	}
 	slices.SortFunc(out, func(a, b Start) int { return d.fileRow(a) - d.fileRow(b) })
 	return out, nil
 }
 
-// The render gate compares gateRows rows; a mean absolute error above
-// MaxRenderError grey levels means that the task is not drawn as it was
-// recorded, and every plan but the first would see another world (docs/sources.md#render-gate).
+// gateRows is the number of rows that the render gate compares. A mean absolute error
+// above MaxRenderError grey levels means that the simulator draws the task
+// differently from the recording. Then the first plan would see the world of the
+// recording and all later plans a different one (docs/sources.md#render-gate).
 const (
 	gateRows       = 20
 	MaxRenderError = 3.0
 )
 
-// RenderGate puts the task into recorded states, draws it and returns the mean
-// absolute difference from the stored frames in levels a byte. Beyond
-// MaxRenderError it is also an error.
+// RenderGate sets the task to 20 recorded states, draws them, and returns the mean
+// absolute difference from the stored frames in grey levels per byte. It returns an
+// error in addition if the difference exceeds MaxRenderError. The rows are the same
+// for every call on a data set.
 func RenderGate(ctx context.Context, d *Data) (float64, error) {
 	e, err := d.task.New(nil)
 	if err != nil {
@@ -242,7 +262,7 @@ func RenderGate(ctx context.Context, d *Data) (float64, error) {
 	return mean, nil
 }
 
-// renderError is the mean absolute difference at one start.
+// renderError returns the mean absolute difference at one start.
 func (d *Data) renderError(e envs.Env, s Start) (float64, error) {
 	if err := d.setTo(e, s, d.task.Spec.Name, "render gate"); err != nil {
 		return 0, err

@@ -18,8 +18,8 @@ type generatorWords struct {
 	Integers []int64   `json:"integers_0_10"`
 }
 
-// referenceDraws judges the keys of evalsets/reference.json that hold NumPy's
-// bare draws.
+// referenceDraws checks the parts of evalsets/reference.json that hold NumPy's raw
+// draws.
 func referenceDraws(t *testing.T, b []byte) {
 	var ref struct {
 		RawChoice []struct {
@@ -60,8 +60,8 @@ func oneOrMany(t *testing.T, raw json.RawMessage) (list []int64) {
 	return list
 }
 
-// judge compares each list with a fresh generator, or all three with one
-// generator in their order: the layout does not say which.
+// judge compares the three lists with a fresh generator each, or with one generator
+// that draws them in order: the file does not say which.
 func (w *generatorWords) judge(t *testing.T) {
 	fresh := w.draw(func(*numpy.Generator) *numpy.Generator { return numpy.New(101) })
 	if sequel := w.draw(func(g *numpy.Generator) *numpy.Generator { return g }); fresh != "" && sequel != "" {
@@ -69,7 +69,8 @@ func (w *generatorWords) judge(t *testing.T) {
 	}
 }
 
-// draw says which list differs, or "". next is the generator of the next list.
+// draw describes the first difference, or returns "". next returns the generator for
+// the next list.
 func (w *generatorWords) draw(next func(*numpy.Generator) *numpy.Generator) string {
 	g := numpy.New(101)
 	for i, want := range w.Raw {

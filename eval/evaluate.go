@@ -9,29 +9,34 @@ import (
 	"scalewm/eval/results"
 )
 
-// Evaluation makes the cells of a job and, if Film is a path, a film of its first episode.
+// Evaluation evaluates a job and stores its cells. If Film is a path, it also writes
+// a film of the first episode of the first set.
 type Evaluation struct {
 	Job
-	Store cell.Store // which may be a listed one
+	Store cell.Store // may be a listed store
 	Load  Load
-	Film  string
-	Note  func(text string) // of what a person should know
+	Film  string            // path of a GIF; "": no film
+	Note  func(text string) // reports what a user should know, such as a torn cell
 }
 
-// Outcome is what an evaluation left.
+// Outcome is the result of Evaluation.Run.
 type Outcome struct {
 	Cells  []results.Cell // existing and new ones
 	Failed []Failure
-	Made   []string // the sets whose cells were missing, with those that failed
+	Made   []string // names of the sets that had to be evaluated, including failed ones
 }
 
-// Run makes what is missing and returns every cell of the job. The model is loaded only if there is
-// something to make. Sets run together, but only as many as keep the device busy, so that
-// an interruption loses little. If sets fail together, each is tried alone.
+// Run evaluates the sets whose cells are missing and returns all cells of the job. It
+// loads the model only if there is something to run, so that a completed evaluation
+// returns without touching a GPU.
+//
+// Sets run in groups just large enough to fill the device, and each group is saved as
+// soon as it is done: an interruption loses at most one group. If a group fails, each
+// of its sets is tried alone. A film is written only if no set failed.
 func (e Evaluation) Run(ctx context.Context) (o Outcome, err error) {
 	todo, torn, err := e.Missing(e.Store)
 	for _, id := range torn {
-		e.Note(fmt.Sprintf("cell %s is torn and is made again", id))
+		e.Note(fmt.Sprintf("cell %s is torn and is computed again", id))
 	}
 	var a Agent
 	if err == nil && (len(todo) > 0 || e.Film != "") {
@@ -41,9 +46,10 @@ func (e Evaluation) Run(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	if len(todo) > 0 {
-		e.Store = cell.Store{Dir: e.Store.Dir} // which a listing does not show as it becomes
-		for group := range slices.Chunk(todo, e.setsTogether(a)) {
-			bad, err := e.makeAll(ctx, e.Store, a, group)
+		// A listed store is a snapshot: it would not find the cells that are saved below.
+		e.Store = cell.Store{Dir: e.Store.Dir}
+		for group := range slices.Chunk(todo, e.setsPerBatch(a)) {
+			bad, err := e.runSets(ctx, e.Store, a, group)
 			if err != nil {
 				return o, err
 			}

@@ -7,7 +7,7 @@ import (
 	"scalewm/eval/results"
 )
 
-// turned is a recording of worlds whose wall is horizontal.
+// turned is a recording of Two-Room with a horizontal wall.
 type turned struct{ *recording }
 
 func (s turned) Columns() []envs.Column {
@@ -21,7 +21,7 @@ func (s turned) Read(column string, from, to int) ([]float64, error) {
 	return s.recording.Read(column, from, to)
 }
 
-// An evaluation takes place in the world that was recorded.
+// An evaluation runs in the world that was recorded.
 func TestEvaluationTakesFactorsOver(t *testing.T) {
 	d, err := NewData(turned{recordEpisodes(t, 8)}, tworoom(), rules(results.Paper))
 	must(t, err)

@@ -17,8 +17,8 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// recording is a dataset.Source in memory: expert episodes of Two-Room, drawn
-// when a frame is asked for.
+// recording is a dataset.Source in memory: episodes of the Two-Room expert, whose
+// frames are drawn on demand.
 type recording struct {
 	episodes []dataset.Episode
 	state    []float64 // rows x 2
@@ -79,7 +79,7 @@ func tworoom() envs.Task {
 	return t
 }
 
-// record lets the expert play n episodes.
+// recordEpisodes records n episodes of the expert.
 func recordEpisodes(t *testing.T, n int) *recording {
 	t.Helper()
 	e, err := tworoom().New(nil)
@@ -122,9 +122,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// dotWorld is a world model whose latent is the place of the dot, read off the
-// frame by a fixed linear map, and whose dynamics add the actions: Two-Room
-// without walls. It runs on the kernels, as a real one does.
+// dotWorld is a world model whose latent is the position of the dot, read off the
+// frame by a fixed linear map, and whose dynamics add the actions: Two-Room without
+// walls. It runs on a device's kernels like a trained model.
 type dotWorld struct {
 	d       device.Device
 	info    model.Info
@@ -138,8 +138,8 @@ type dotWorld struct {
 
 const dotFrame = 28 // pixels, 8 of a stored frame's each
 
-// newDotWorld calibrates on an empty and a full place of the floor: for the dot
-// away from walls, the missing green of a frame weighs x and y with the same mass.
+// newDotWorld calibrates the map on an empty floor and on one with the dot: away from
+// walls, the green that the dot removes weighs x and y with the same mass.
 func newDotWorld(t *testing.T, d device.Device, actions dataset.Moments, horizon int) *dotWorld {
 	t.Helper()
 	w := &dotWorld{d: d, horizon: horizon, info: model.Info{Kind: "dot", Patches: 1, Dim: 2, History: 1,
@@ -159,8 +159,8 @@ func newDotWorld(t *testing.T, d device.Device, actions dataset.Moments, horizon
 	return w
 }
 
-// calibrate fits latent = place on two drawn places by the centroid of the
-// green that the dot takes away.
+// calibrate fits latent = position at two drawn positions, from the centroid of the
+// green that the dot removes.
 func (w *dotWorld) calibrate(t *testing.T) {
 	frame := func(x, y float64) []byte {
 		e, err := tworoom().New(nil)
@@ -211,14 +211,14 @@ func (w *dotWorld) Rollout(dst, start, candidates device.Mat, h int) {
 	}
 }
 
-// rules are the published ones under a protocol.
+// rules returns the published rules under a protocol.
 func rules(protocol string) results.Rules {
 	r := results.Published()
 	r.Protocol = protocol
 	return r
 }
 
-// trial is a job with the model of its arm.
+// trial is a job together with its agent.
 type trial struct {
 	Job
 	Agent

@@ -8,8 +8,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// Cells that exist keep their names. The ids are those that the program gave before Rules
-// became one value.
+// Existing cells keep their ids. The expected ids were recorded from an earlier
+// version of the program, before Rules existed as one type.
 func TestIDsStay(t *testing.T) {
 	base := testJob(t, "T5", 2, "s101")
 	for _, c := range []struct {

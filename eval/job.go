@@ -17,74 +17,87 @@ import (
 	"scalewm/model/weights"
 )
 
-// Arm is who acts, by what names its cells: a checkpoint, a model in another program, or
-// random actions.
+// Arm identifies who acts, by the fields that name its cells: a checkpoint, a model
+// in another program, or random actions. It holds no weights; an Agent does.
 type Arm struct {
 	Method    string // lewm, scale, aux, untrained, random, or the name of a model in Python
-	TrainSeed int    // of the checkpoint, or of an untrained model's weights
+	TrainSeed int    // of the checkpoint, or of an untrained model's initial weights
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
 	Recipe    train.Recipe
-	Backbone  string // SHA-256 of a frozen encoder's weights; "" where the encoder learnt
-	Python    string // what a model in Python is: world, cost or policy (results.Spec); "" for a checkpoint
+	Backbone  string // SHA-256 of a frozen encoder's weights; "" if the encoder was trained
+	Python    string // world, cost or policy (results.Spec); "" for a checkpoint
 	Code      string // hash of the code of a model in Python; "" for a checkpoint
-	// Protocol of the checkpoint's training; "" where nothing was trained.
-	// Checkpoints are evaluated under their own: under strict, one of the
-	// paper's protocol has seen the held-out episodes.
+	// Protocol is the protocol of the training; "" if nothing was trained. A checkpoint
+	// must be evaluated under the protocol of its training: one trained under paper has
+	// seen the episodes that strict holds out.
 	Protocol string
-	Actions  dataset.Moments // of the checkpoint's training; empty where it does not say
-	Data     string          // fingerprint of the data set it was trained on; "" where nothing was trained or it does not say
+	// Actions are the moments by which the training scaled actions; empty if the
+	// checkpoint does not record them, as published weights do not.
+	Actions dataset.Moments
+	// Data is the fingerprint of the training's data set; "" if nothing was trained or
+	// the checkpoint does not record it.
+	Data string
 }
 
-// ArmOf is the arm of a checkpoint.
+// ArmOf returns the arm of the checkpoint that a sidecar describes. An untrained
+// model has seen no data, so that it may be evaluated under any protocol and on any
+// data set.
 func ArmOf(s *weights.Sidecar) Arm {
 	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Protocol: s.Protocol,
-		Data: s.Data, Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
+		Data: s.Data, Actions: unitStd(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
 		a.Protocol, a.Data = "", ""
 	}
 	return a
 }
 
-// Plans says that the arm is a model, and not random actions.
+// Plans reports whether the arm is a model, in contrast to random actions.
 func (a Arm) Plans() bool { return a.Weights != "" }
 
-// Searches says that the arm plans by a solver.
+// Searches reports whether the arm plans with a solver, in contrast to a policy.
 func (a Arm) Searches() bool { return a.Plans() && a.Python != results.PythonPolicy }
 
-// Agent is the loaded model of an arm: a World or, for a model that is no world model, a Cost
-// or a Policy. Proposal, if not nil, makes the first mean of the solver.
+// Agent is the loaded model of an arm. One of World, Cost and Policy is set: a world
+// model, a model that computes the cost of plans itself, or one that outputs plans.
+// Proposal, if not nil, provides the solver's initial mean.
 type Agent struct {
 	World            model.World
 	Cost             CostModel
 	Policy, Proposal Policy
 }
 
-// Load returns the agent of an arm. Evaluations call it once they have something to run.
+// Load returns the agent of an arm. It is called once an evaluation has something to
+// run. The caller that provides it owns the agent and frees it.
 type Load func() (Agent, error)
 
-// Model is what evaluations have to know of any model: the size of its frames, how wide its
-// actions are, and the device that its plans are searched on.
+// Model is what an evaluation needs of any model: its frame size, the width of its
+// actions, and the device on which its plans are searched.
 type Model interface {
 	Info() model.Info
 	Device() device.Device
 }
 
-// CostModel judges plans by a cost of its own, where a World's is the distance of latents.
+// CostModel is a model that computes the cost of plans itself. For a World the cost
+// is the distance between predicted and goal latents.
 type CostModel interface {
 	Model
-	// Cost is that of plans from starts to goals, E frames each.
+	// Cost returns the cost of plans for E episodes. starts and goals hold E frames each,
+	// back to back.
 	Cost(starts, goals []byte) (plan.Cost, error)
-	PredictorCalls(h int) int // as a World's
+	// PredictorCalls returns the number of predictor calls that a plan of h blocks takes,
+	// as World.PredictorCalls does.
+	PredictorCalls(h int) int
 }
 
-// Policy makes plans of frames, without a search.
+// Policy is a model that outputs plans from frames, without a search.
 type Policy interface {
 	Model
-	// Plan writes plans from starts to goals, E frames each, into z, E x (Horizon*ActionWidth) z-scores.
+	// Plan writes one plan for each of E episodes into z, an E x (Horizon*ActionWidth)
+	// matrix of z-scored actions. starts and goals hold E frames each, back to back.
 	Plan(z []float32, starts, goals []byte) error
 }
 
-// Model is the one that plans.
+// Model returns the model that plans: Cost, Policy or World.
 func (a Agent) Model() Model {
 	switch {
 	case a.Cost != nil:
@@ -95,24 +108,28 @@ func (a Agent) Model() Model {
 	return a.World
 }
 
-// Job is one arm at one tier on some sets: what names their cells, and how much of the
-// machine it may use. The sets are planned side by side, which no result depends on.
+// Job is one arm, solver and tier on a list of sets: what determines the cells, plus
+// the resources to compute them with. The episodes of all sets are planned in one
+// batch. No result depends on Fresh, Workers, Batch or on which sets share a Job.
 type Job struct {
 	Task envs.Task
 	Data *Data
 	Arm  Arm
 	results.Rules
-	Solver   string // of Solvers; random actions and policies ignore it
-	Tier     Tier   // Tier.For the solver
+	Solver   string // one of Solvers; random actions and policies ignore it
+	Tier     Tier   // the result of Tier.For the solver
 	Sets     []Set
-	Fresh    bool   // existing cells count as missing, and are replaced
-	Workers  int    // goroutines that simulate, 0: one
-	Batch    int    // episodes planned side by side, 0: as many as keep the device busy
-	Version  string // of the program, for the measured times
+	Fresh    bool   // treat existing cells as missing, and replace them
+	Workers  int    // goroutines that simulate; 0: one
+	Batch    int    // episodes planned in one batch; 0: as many as fill the device
+	Version  string // of the program; recorded with the measured times only
 	Progress func(done, total int64, note string)
 }
 
-// Spec determines the cell of the job's set i.
+// Spec returns the spec of the job's set i, whose hash is the cell's id. It contains
+// everything that a result depends on, and nothing else: fields that do not apply to
+// the arm are zero, so that for instance random actions have one cell for all
+// solvers.
 func (j Job) Spec(i int) results.Spec {
 	a, set := j.Arm, j.Sets[i]
 	s := results.Spec{Schema: results.Schema, Task: j.Task.Spec.Name, Method: a.Method, Data: j.Data.Fingerprint,
@@ -128,18 +145,22 @@ func (j Job) Spec(i int) results.Spec {
 	}
 	s.TrainSeed, s.Weights, s.Recipe, s.Q, s.LossWeight = a.TrainSeed, a.Weights, a.Recipe.Hash, a.Recipe.Q, a.Recipe.Weight
 	s.Backbone, s.Python, s.Code = a.Backbone, a.Python, a.Code
+	// The scaler enters the spec only if it is not the data set's own, which is the
+	// published case: ids of existing cells stay valid. Check reports the error.
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
 		s.Actions = "checkpoint"
 	}
 	return s
 }
 
-// scaler is what turns planned z-scores into the task's actions: mean and
-// deviation of the actions that the model was trained on. The published evaluation
-// takes those of the data set that it evaluates on (docs/sources.md#action-scaling), and
-// so does protocol paper, which matters where that is another data set. Strict, which
-// has other data for untrained models only, keeps the checkpoint's. The note says so
-// then; it is empty where both are the same.
+// scaler returns the mean and standard deviation that turn planned z-scores into the
+// task's actions, and a note for the user if they are not the obvious ones.
+//
+// If checkpoint and data set agree, there is one scaler. Otherwise the model was
+// trained on another data set than it is evaluated on. The published evaluation
+// scales by the evaluated data set (docs/sources.md#action-scaling), and so does the
+// protocol paper. Strict keeps the checkpoint's scaler; Check allows it other data
+// for untrained models only.
 func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	const differ = "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
 	own, data := j.Arm.Actions, j.Data.Actions
@@ -158,9 +179,9 @@ func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	return m, note, checkScaler(m, j.Task.Spec.ActionDim)
 }
 
-// Note is what a person should know about a job that passes Check: that the model
-// was trained on other data, or that its actions are not scaled as one might think.
-// "" is nothing.
+// Note returns what a user should know about a job that passes Check: that the model
+// was trained on another data set, or which of two scalers its actions use. It is ""
+// if there is nothing to say.
 func (j Job) Note() string {
 	if !j.Arm.Plans() {
 		return ""
@@ -175,15 +196,18 @@ func (j Job) Note() string {
 	return strings.Join(notes, "; ")
 }
 
-// otherData says that the model was trained on another data set than this one.
+// otherData reports whether the model was trained on another data set than the job's.
+// An unknown data set counts as the same.
 func (j Job) otherData() bool { return j.Arm.Data != "" && j.Arm.Data != j.Data.Fingerprint }
 
 func sameScaler(a, b dataset.Moments) bool {
 	return slices.Equal(a.Mean, b.Mean) && slices.Equal(a.Std, b.Std)
 }
 
-// filled has a deviation of 1 for actions that never vary, as the original's scaler.
-func filled(m dataset.Moments) dataset.Moments {
+// unitStd returns m with a deviation of 1 for actions that never vary, as the
+// StandardScaler of the reference implementation does; a deviation of 0 would divide
+// by zero.
+func unitStd(m dataset.Moments) dataset.Moments {
 	m.Std = slices.Clone(m.Std)
 	for i, sd := range m.Std {
 		if sd == 0 {
@@ -193,7 +217,8 @@ func filled(m dataset.Moments) dataset.Moments {
 	return m
 }
 
-// checkScaler refuses a scaler that no actions of a task can have.
+// checkScaler returns an error if m cannot be the scaler of a task with that many
+// actions.
 func checkScaler(m dataset.Moments, actions int) error {
 	if len(m.Mean) != actions || len(m.Std) != actions {
 		return fmt.Errorf("actions are scaled by %d means and %d deviations, the task has %d actions (hint: was the checkpoint trained on another task?)", len(m.Mean), len(m.Std), actions)
@@ -206,14 +231,17 @@ func checkScaler(m dataset.Moments, actions int) error {
 	return nil
 }
 
-// SetResult is what a job found on one of its sets: the content of a cell.
+// SetResult is what a job computed for one of its sets: the content of a cell, and
+// the measured times of its run file.
 type SetResult struct {
 	Result results.Result
 	Run    results.Run
 }
 
-// Run evaluates all sets of a job and returns the result of each. Results do
-// not depend on Workers nor on which sets run together.
+// Run evaluates all sets of a job with the model a and returns a result for each of
+// them, in order. It writes no files. Results do not depend on Workers, Batch or on
+// which sets run together. a is ignored for random actions. On an error no result is
+// returned, even if only one episode failed.
 func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
 	if err := j.Check(a); err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
@@ -229,7 +257,9 @@ func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
 	return r.setResults(), nil
 }
 
-// Check returns an error if the arm, whose model is a, was not made for this task, data or protocol.
+// Check returns an error if the arm, whose model is a, does not fit the job's task,
+// data set or protocol. It compares the model's geometry with the task's actions, and
+// the training's protocol and data set with those of the evaluation.
 func (j Job) Check(a Agent) error {
 	if !j.Arm.Plans() {
 		return nil
@@ -248,7 +278,7 @@ func (j Job) Check(a Agent) error {
 		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
 	}
 	if j.otherData() && j.Protocol == results.Strict {
-		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that nobody knows which of these episodes it has not seen, as --protocol strict needs (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
+		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that it is unknown which of these episodes it has seen, and --protocol strict has to know (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
 	}
 	_, _, err := j.scaler()
 	return err

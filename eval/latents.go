@@ -8,8 +8,10 @@ import (
 	"scalewm/model"
 )
 
-// Latents are those of rows of the job's data by the model of its arm, P*D numbers a
-// row: what `encode` writes.
+// Latents encodes the frames at the given rows of the job's data set with w and
+// returns P*D numbers for each row. The command encode writes them to a file. Frames
+// are read by Workers goroutines and encoded FramesAtOnce at a time; the result
+// depends on neither.
 func (j Job) Latents(ctx context.Context, w model.World, rows []int) ([]float32, error) {
 	e := model.NewEncoder(w)
 	defer e.Free()
@@ -32,8 +34,8 @@ func (j Job) Latents(ctx context.Context, w model.World, rows []int) ([]float32,
 	return z, nil
 }
 
-// ScaledActions are the z-scored actions of rows [from, to), as the job's model
-// takes them.
+// ScaledActions returns the z-scored actions of rows [from, to), the input that the
+// job's model was trained on.
 func (j Job) ScaledActions(from, to int) ([]float32, error) {
 	m, _, err := j.scaler()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"scalewm/model"
 )
 
-// Latents do not depend on how many frames are encoded at once, or by how many workers.
+// Latents do not depend on how many frames are encoded together, nor on the number of
+// workers.
 func TestLatentsOneByOne(t *testing.T) {
 	j := testJob(t, "T5", 1, "s101")
 	rows := make([]int, 2*model.FramesAtOnce+3)

@@ -9,8 +9,8 @@ import (
 	"scalewm/model/lewm"
 )
 
-// counting is a device that knows which of its blocks are still taken, and that disturbs when
-// it is asked for the at-th time whether it failed, and from then on.
+// counting is a device that counts its allocated blocks, and whose Err calls disturb
+// from the at-th call on.
 type counting struct {
 	device.Device
 	live      map[device.Block]bool
@@ -44,9 +44,9 @@ func (c *counting) Err() error {
 	return c.Device.Err()
 }
 
-// What an evaluation takes of a device it gives back, the model's own scratch with the model:
-// once it is done, and wherever the device fails or the evaluation is cancelled, which is tried at
-// every look at the device's error.
+// An evaluation frees all device memory that it allocated, including the model's
+// scratch: after success, and after a device error or a cancellation at any of its
+// calls of Err.
 func TestRunFreesItsMemory(t *testing.T) {
 	for _, solver := range Solvers() {
 		j := testJob(t, "T5", 3, "s101", "s102")

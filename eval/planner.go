@@ -15,8 +15,11 @@ import (
 	"scalewm/model/device"
 )
 
-// sideBySide is how many of a job's episodes are planned side by side.
-func (j Job) sideBySide(a Agent) int {
+// batchSize returns how many of the job's episodes are planned in one batch. For a
+// search the device's PlanRows says how many latents
+// (episodes x candidates x patches) fill it. A CPU plans about a dozen episodes of T1
+// at once, and hundreds of T5.
+func (j Job) batchSize(a Agent) int {
 	switch m := a.Model(); {
 	case j.Batch > 0:
 		return j.Batch
@@ -27,25 +30,26 @@ func (j Job) sideBySide(a Agent) int {
 	}
 }
 
-// planner turns what episodes see into their actions.
+// planner turns what episodes see into their next actions.
 type planner interface {
-	// goals takes in the episodes' goal frames, which all their plans use.
+	// goals prepares the episodes' goals from their goalFrame, once before the first plan.
 	goals(ctx context.Context, eps []*episode) error
-	// plan gives each episode the actions of its plan number replan.
+	// plan sets the actions of each episode to those of its plan number replan (from 0).
 	plan(ctx context.Context, eps []*episode, replan int) error
-	// spent is the time that encoding and planning took.
+	// spent returns the wall-clock time of encoding and of planning so far.
 	spent() (encoding, planning time.Duration)
-	// free gives memory on a device back.
+	// free frees the planner's device memory. The model stays loaded.
 	free()
 }
 
-// newPlanner is how the job's arm plans.
+// newPlanner returns the planner of the job's arm: a direct one for a policy, else a
+// search with the job's solver.
 func newPlanner(j Job, a Agent) (planner, error) {
 	actions, _, err := j.scaler()
 	if err != nil {
 		return nil, err
 	}
-	x := executor{actions: actions, sideBySide: j.sideBySide(a)}
+	x := executor{actions: actions, batchSize: j.batchSize(a)}
 	if j.ActionClip {
 		x.bounds = j.Task.Spec
 	}
@@ -60,21 +64,23 @@ func newPlanner(j Job, a Agent) (planner, error) {
 		width: j.Horizon * a.Model().Info().ActionWidth, proposal: a.Proposal}
 	p.low, p.high = plan.Clip(j.Clip).Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
 	if a.Cost != nil {
-		p.judge = byFrames{a.Cost}
+		p.costMaker = frameCostMaker{a.Cost}
 	} else {
-		p.judge = newByLatents(a.World, j.Tier.Candidates)
+		p.costMaker = newLatentCostMaker(a.World, j.Tier.Candidates)
 	}
 	return p, nil
 }
 
-// executor makes actions that are executed of planned ones.
+// executor turns planned z-scores into the actions that the task executes.
 type executor struct {
-	actions    dataset.Moments
-	bounds     *envs.Spec // whose bounds executed actions are clipped to, nil: none
-	sideBySide int        // episodes planned at once
+	actions   dataset.Moments
+	bounds    *envs.Spec // task whose bounds executed actions are clipped to; nil: no clipping
+	batchSize int        // episodes planned in one batch
 }
 
-// execute gives each episode its plan, from rows of z-scores.
+// execute sets the actions of each episode from its row of z, a len(eps) x (plan
+// width) matrix of z-scores. As in the published evaluation nothing is clipped by
+// default: the simulator receives what the solver found.
 func (x *executor) execute(eps []*episode, z []float32) {
 	width := len(z) / len(eps)
 	for i, ep := range eps {
@@ -85,7 +91,7 @@ func (x *executor) execute(eps []*episode, z []float32) {
 	}
 }
 
-// direct has plans made by a policy, without a search.
+// direct is the planner of a Policy: its plans need no search.
 type direct struct {
 	executor
 	policy   Policy
@@ -102,7 +108,7 @@ func (p *direct) spent() (encoding, planning time.Duration) { return 0, p.planni
 func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
 	began := time.Now()
 	defer func() { p.planning += time.Since(began) }()
-	for batch := range slices.Chunk(eps, p.sideBySide) {
+	for batch := range slices.Chunk(eps, p.batchSize) {
 		z, err := policyPlans(ctx, p.policy, p.horizon, batch)
 		if err != nil {
 			return err
@@ -112,7 +118,9 @@ func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
 	return nil
 }
 
-// policyPlans asks a policy for a plan of each episode, which is one call of its model.
+// policyPlans returns a plan for each episode from one call of a policy. It returns
+// an error if a number is not finite: executing it would corrupt the simulation and,
+// as a proposal, every candidate of the search.
 func policyPlans(ctx context.Context, p Policy, horizon int, eps []*episode) ([]float32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -125,12 +133,12 @@ func policyPlans(ctx context.Context, p Policy, horizon int, eps []*episode) ([]
 		return nil, err
 	}
 	if i := slices.IndexFunc(z, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); i >= 0 {
-		return nil, fmt.Errorf("a policy's plan has %g at %d (hint: look at what the model gives for one frame; its training may have diverged)", z[i], i%(len(z)/len(eps)))
+		return nil, fmt.Errorf("a policy's plan has %g at %d (hint: look at what the model returns for one frame; its training may have diverged)", z[i], i%(len(z)/len(eps)))
 	}
 	return z, nil
 }
 
-// starts and goals are frames of episodes one behind the other.
+// starts returns the episodes' current frames, back to back.
 func starts(eps []*episode) (all []byte) {
 	for _, ep := range eps {
 		all = append(all, ep.frame...)
@@ -138,6 +146,7 @@ func starts(eps []*episode) (all []byte) {
 	return all
 }
 
+// goals returns the episodes' goal frames, back to back.
 func goals(eps []*episode) (all []byte) {
 	for _, ep := range eps {
 		all = append(all, ep.goalFrame...)
@@ -145,26 +154,28 @@ func goals(eps []*episode) (all []byte) {
 	return all
 }
 
-// search has plans found by a solver, under the cost that a judge makes.
+// search is the planner that runs a solver on the cost of a costMaker.
 type search struct {
 	executor
-	judge
+	costMaker
 	dev       device.Device
 	solver    plan.Solver
 	tier      Tier
 	rules     results.Rules
 	sets      []Set
-	width     int       // of a plan
-	low, high []float64 // bounds of one action that iCEM clips to, z-scored
-	proposal  Policy    // whose plans are the solver's first mean; nil: zero
+	width     int       // numbers of a plan: Horizon * ActionWidth
+	low, high []float64 // bounds of one action that iCEM clips candidates to, z-scored
+	proposal  Policy    // its plans are the solver's initial mean; nil: zero
 
 	encoding, planning time.Duration
 }
 
-// judge makes the cost of plans from what episodes see.
-type judge interface {
+// costMaker makes the cost of plans from what episodes see. It has one implementation for
+// world models (latentCostMaker) and one for models with their own cost (frameCostMaker).
+type costMaker interface {
 	goals(ctx context.Context, eps []*episode) error
-	// cost is that of plans from the episodes' present frames; done gives its memory back.
+	// cost returns the cost of plans that start at the episodes' current frames. The
+	// caller calls done to free the memory of c.
 	cost(ctx context.Context, eps []*episode) (c plan.Cost, done func(), err error)
 	PredictorCalls(h int) int
 	free()
@@ -172,9 +183,11 @@ type judge interface {
 
 func (p *search) spent() (encoding, planning time.Duration) { return p.encoding, p.planning }
 
-// plan plans as many episodes side by side as fit.
+// plan plans the episodes in batches. A batch bounds the memory on the device; no
+// result depends on it, since each episode has its own noise (see keys) and every
+// kernel computes the rows of an episode independently of the others.
 func (p *search) plan(ctx context.Context, eps []*episode, replan int) error {
-	for batch := range slices.Chunk(eps, p.sideBySide) {
+	for batch := range slices.Chunk(eps, p.batchSize) {
 		if err := p.planBatch(ctx, batch, replan); err != nil {
 			return err
 		}
@@ -182,6 +195,7 @@ func (p *search) plan(ctx context.Context, eps []*episode, replan int) error {
 	return nil
 }
 
+// planBatch encodes the episodes' frames, searches, and turns the plans into actions.
 func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) error {
 	began := time.Now()
 	cost, done, err := p.cost(ctx, eps)
@@ -189,7 +203,7 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 		return err
 	}
 	defer done()
-	p.dev.Sync()
+	p.dev.Sync() // kernels run asynchronously: without it, planning would pay for encoding
 	p.encoding += time.Since(began)
 
 	began = time.Now()
@@ -223,7 +237,7 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	return p.dev.Err()
 }
 
-// keys are those of the episodes' noise.
+// keys returns the key of each episode's noise stream.
 func (p *search) keys(eps []*episode) []uint64 {
 	keys := make([]uint64, len(eps))
 	for i, ep := range eps {
@@ -232,35 +246,36 @@ func (p *search) keys(eps []*episode) []uint64 {
 	return keys
 }
 
-// byFrames judges by a cost of the model's own, which sees the frames.
-type byFrames struct{ CostModel }
+// frameCostMaker is the costMaker of a CostModel, which sees the frames themselves.
+type frameCostMaker struct{ CostModel }
 
-func (byFrames) goals(context.Context, []*episode) error { return nil }
+func (frameCostMaker) goals(context.Context, []*episode) error { return nil }
 
-func (byFrames) free() {}
+func (frameCostMaker) free() {}
 
-func (j byFrames) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
+func (j frameCostMaker) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
 	c, err := j.Cost(starts(eps), goals(eps))
 	return c, func() {}, err
 }
 
-// byLatents judges by the distance of latents.
-type byLatents struct {
+// latentCostMaker is the costMaker of a world model: the cost is the distance between latents.
+type latentCostMaker struct {
 	world      model.World
 	encoder    *model.Encoder
 	candidates int
 }
 
-func newByLatents(w model.World, candidates int) *byLatents {
-	return &byLatents{w, model.NewEncoder(w), candidates}
+func newLatentCostMaker(w model.World, candidates int) *latentCostMaker {
+	return &latentCostMaker{w, model.NewEncoder(w), candidates}
 }
 
-func (j *byLatents) free() { j.encoder.Free() }
+func (j *latentCostMaker) free() { j.encoder.Free() }
 
-// goals keeps the latents of each episode's goal.
-func (j *byLatents) goals(ctx context.Context, eps []*episode) error {
+// goals encodes each episode's goal once; all of its plans use the same latents.
+func (j *latentCostMaker) goals(ctx context.Context, eps []*episode) error {
 	width := j.world.Info().Patches * j.world.Info().Dim
-	for some := range slices.Chunk(eps, model.FramesAtOnce) { // whose frames lie in memory twice
+	// In chunks, because goals copies the frames into one slice.
+	for some := range slices.Chunk(eps, model.FramesAtOnce) {
 		z := make([]float32, len(some)*width)
 		if err := j.encoder.Latents(ctx, z, goals(some)); err != nil {
 			return err
@@ -272,10 +287,10 @@ func (j *byLatents) goals(ctx context.Context, eps []*episode) error {
 	return nil
 }
 
-func (j *byLatents) PredictorCalls(h int) int { return j.world.PredictorCalls(h) }
+func (j *latentCostMaker) PredictorCalls(h int) int { return j.world.PredictorCalls(h) }
 
-// cost encodes the episodes' present frames.
-func (j *byLatents) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
+// cost uploads the goals' latents and encodes the episodes' current frames.
+func (j *latentCostMaker) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
 	c := newLatentCost(j.world, len(eps), j.candidates)
 	var latents []float32
 	for _, ep := range eps {
@@ -294,9 +309,10 @@ func (j *byLatents) cost(ctx context.Context, eps []*episode) (plan.Cost, func()
 	return c.best(), c.free, nil
 }
 
-// unscale turns z-scored actions into the task's own: multiplied by the
-// deviation and shifted by the mean, rounded to float32 after each, as the
-// original's scaler does on float32 actions.
+// unscale turns z-scored actions into the task's: multiplied by the deviation, then
+// shifted by the mean, with a rounding to float32 after each step. The scaler of the
+// reference implementation does the same on float32 actions, and a difference in the
+// last bit can change the outcome of an episode.
 func unscale(m dataset.Moments, z []float32) []float64 {
 	out := make([]float64, len(z))
 	for i, v := range z {
@@ -307,7 +323,7 @@ func unscale(m dataset.Moments, z []float32) []float64 {
 	return out
 }
 
-// clip keeps actions within bounds of one of them.
+// clip limits actions in place to the bounds of one action, len(low) numbers each.
 func clip(actions, low, high []float64) {
 	for i, v := range actions {
 		d := i % len(low)
@@ -315,8 +331,10 @@ func clip(actions, low, high []float64) {
 	}
 }
 
-// latentCost is plan.Cost of a world model: how far the last predicted latent
-// is from the goal's.
+// latentCost is the plan.Cost of a world model: the squared distance of the last
+// predicted latent from the goal's, summed or averaged over the latent as
+// Info.CostMean says. The steps in between do not count
+// (docs/sources.md#planning-cost).
 type latentCost struct {
 	world       model.World
 	start, goal device.Mat // (E*P) x D
@@ -341,7 +359,7 @@ func (c *latentCost) Costs(dst, candidates device.Mat) error {
 	return c.world.Device().Err()
 }
 
-// best is the cost with its gradients, where the world has them.
+// best returns the cost with its gradients if the world can compute them, else c.
 func (c *latentCost) best() plan.Cost {
 	if w, ok := c.world.(model.Differentiable); ok {
 		return gradCost{c, w}
@@ -367,19 +385,20 @@ func (c *latentCost) free() {
 	}
 }
 
-// Trial plans by CEM outside an evaluation, so that plans can be timed.
+// Trial plans by CEM outside an evaluation, to measure how long a plan takes.
 type Trial struct {
 	p   *search
 	eps []*episode
 }
 
-// NewTrial is so many episodes whose frames and goals are stripes.
+// NewTrial returns a Trial of the given number of episodes. Their frames and goals
+// are synthetic stripes: the time of a plan does not depend on the pixels.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	info, rules := w.Info(), results.Published()
-	p := &search{judge: newByLatents(w, t.Candidates), dev: w.Device(), tier: t, rules: rules, sets: []Set{{}}, width: rules.Horizon * info.ActionWidth,
+	p := &search{costMaker: newLatentCostMaker(w, t.Candidates), dev: w.Device(), tier: t, rules: rules, sets: []Set{{}}, width: rules.Horizon * info.ActionWidth,
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
-	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, sideBySide: episodes}
+	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, batchSize: episodes}
 	tr := &Trial{p: p}
 	for i := range episodes {
 		ep := &episode{frame: make([]byte, info.FrameBytes()), goalFrame: make([]byte, info.FrameBytes())}
@@ -392,11 +411,11 @@ func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	return tr
 }
 
-// Free gives the memory back; the world stays.
+// Free frees the trial's device memory. The world stays loaded.
 func (t *Trial) Free() { t.p.free() }
 
-// Plan makes one plan for every episode, side by side, as an evaluation does:
-// start and goal encoded, the search, actions scaled back.
+// Plan makes one plan for every episode in one batch, with all the work of an
+// evaluation's plan: encoding start and goal, the search, scaling the actions back.
 func (t *Trial) Plan(ctx context.Context) error {
 	if err := t.p.goals(ctx, t.eps); err != nil {
 		return err

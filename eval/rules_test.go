@@ -11,8 +11,9 @@ import (
 	"scalewm/eval/results"
 )
 
-// Horizon, replan interval, budget and rule of success decide how often an episode is planned and
-// when it ends: a plan of T5 is 10 candidates x 3 iterations x the horizon's blocks of 5 steps.
+// Horizon, replan interval, budget and success rule determine how often an episode is
+// planned and when it ends. A plan of T5 takes 10 candidates x 3 iterations x one predictor
+// call per block of the horizon.
 func TestRulesOfAnEpisode(t *testing.T) {
 	for _, c := range []struct {
 		name                    string
@@ -46,7 +47,7 @@ func TestRulesOfAnEpisode(t *testing.T) {
 	}
 }
 
-// Goals are as many rows ahead as the rules say, and a set of other goals is refused.
+// Goals are GoalOffset rows ahead, and a set file with another offset is an error.
 func TestGoalOffset(t *testing.T) {
 	src := recordEpisodes(t, 8)
 	near := rules(results.Paper)
@@ -76,7 +77,7 @@ func TestGoalOffset(t *testing.T) {
 	}
 }
 
-// The split of starts can be another than the protocol's own.
+// Split overrides the protocol's choice of episodes for starts.
 func TestSplit(t *testing.T) {
 	src := recordEpisodes(t, 40)
 	held := dataset.HeldOut("a-recording-for-tests", 40)

@@ -17,46 +17,57 @@ import (
 	"scalewm/eval/results"
 )
 
-// episode is one start on its way to its goal.
+// episode is the state of one episode of a set while the job runs.
 type episode struct {
-	set, index int
+	set, index int // index of the set in Job.Sets, and of the episode in the set
 	start      Start
 	result     results.Row
-	frame      []byte        // what the next plan sees, at the model's size
-	goalFrame  []byte        // nil once it is encoded and nothing else sees it
-	goal       []float32     // its latents, P*D
-	actions    []float64     // planned and not yet executed, in env units
-	policy     envs.Policy   // acts instead of a plan
-	world      envs.Snapshot // between two plans; nil before the first
-	blind      bool          // none of the costs that its last plan was chosen by was finite
-	done       bool
+	frame      []byte        // what the next plan sees, at the model's frame size
+	goalFrame  []byte        // at the model's frame size; nil once only its latents are needed
+	goal       []float32     // latents of the goal, P*D; nil unless a world model plans
+	actions    []float64     // of the last plan, in the task's units
+	policy     envs.Policy   // random actions: acts instead of a plan; else nil
+	world      envs.Snapshot // the simulator's state between two plans; nil before the first
+	blind      bool          // no cost of the last plan's final iteration was finite
+	done       bool          // succeeded, diverged or used up its budget
 }
 
-// worker is what one goroutine needs to itself.
+// worker holds what one simulating goroutine uses exclusively: simulators and their
+// buffers are not safe for concurrent use.
 type worker struct {
 	envs.Env
-	resizer *dataset.Resizer // nil where nothing is planned
-	px      []byte           // a frame at its stored size
+	resizer *dataset.Resizer // from the stored to the model's frame size; nil without a model
+	px      []byte           // one frame at its stored size
 }
 
-// runner holds one job's episodes and its workers.
+// runner runs the episodes of one job. All episodes of all sets advance together: a
+// plan for everyone, then the steps that execute it, then the next plan. That keeps
+// the device's batches large, and simulators, which need one core each, busy at the
+// same time.
+//
+// The batching is invisible in the results. Each episode has its own noise stream and
+// its own simulator state, which any worker can restore, and no kernel mixes rows of
+// different episodes.
 type runner struct {
 	Job
 	agent    Agent
 	episodes []*episode
 	workers  []*worker
-	planner  planner // nil: episodes act by policy
-	// watch, where set, is called with the world after its reset (step 0) and
-	// after each step.
+	planner  planner // nil: episodes act by their policy
+	// watch, if not nil, is called with the world after its reset (step 0) and after each
+	// step.
 	watch func(step int, e envs.Env) error
 
+	// Measured for the run files; no result depends on them.
 	began      time.Time
-	loading    time.Duration
+	loading    time.Duration // reading start and goal frames, and encoding the goals
 	simulating time.Duration
-	rendering  atomic.Int64 // nanoseconds, of all workers together
-	plans      int
+	rendering  atomic.Int64 // nanoseconds, summed over all workers
+	plans      int          // plans of all episodes
 }
 
+// newRunner allocates the episodes, a simulator for each worker and the planner. The
+// caller calls close.
 func newRunner(j Job, a Agent) (*runner, error) {
 	r := &runner{Job: j, agent: a, began: time.Now()}
 	for i, set := range j.Sets {
@@ -86,6 +97,9 @@ func newRunner(j Job, a Agent) (*runner, error) {
 	return r, nil
 }
 
+// newEpisode returns the episode at index of a set. Its planner seed depends on the
+// index and the tier only, so that all arms search with the same noise. Steps is the
+// full budget until the episode succeeds.
 func (r *runner) newEpisode(set, index int, s Start) *episode {
 	ep := &episode{set: set, index: index, start: s}
 	ep.result = results.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: r.Budget}
@@ -104,8 +118,9 @@ func (r *runner) close() {
 	}
 }
 
-// run alternates plans and the steps that execute them until every episode has
-// met its goal or spent its budget. Episodes that are finished leave the batch.
+// run alternates between planning and executing until every episode has succeeded or
+// used up its budget. Finished episodes leave the batch. Random actions need one pass
+// over the entire budget.
 func (r *runner) run(ctx context.Context) error {
 	for from := 0; from < r.Budget; {
 		live := r.live()
@@ -128,6 +143,7 @@ func (r *runner) run(ctx context.Context) error {
 	return nil
 }
 
+// live returns the episodes that are not done, in order.
 func (r *runner) live() []*episode {
 	var out []*episode
 	for _, ep := range r.episodes {
@@ -138,13 +154,15 @@ func (r *runner) live() []*episode {
 	return out
 }
 
+// report reports the number of finished episodes after the given number of steps.
 func (r *runner) report(steps int) {
 	if r.Progress != nil {
 		r.Progress(int64(len(r.episodes)-len(r.live())), int64(len(r.episodes)), fmt.Sprintf("%s %s %d steps", r.Arm.Method, r.Tier.Name, steps))
 	}
 }
 
-// eachLive runs f for every episode on all workers.
+// eachLive calls f for every episode, on all workers at once. An error names the set
+// and the episode.
 func (r *runner) eachLive(ctx context.Context, live []*episode, f func(w *worker, ep *episode) error) error {
 	return parallel.For(ctx, len(r.workers), len(live), func(w, i int) error {
 		if err := f(r.workers[w], live[i]); err != nil {
@@ -154,8 +172,9 @@ func (r *runner) eachLive(ctx context.Context, live []*episode, f func(w *worker
 	})
 }
 
-// plan gives every live episode its next actions. The first plan and the goal
-// see stored frames, later plans the frames that simulate left.
+// plan sets the next actions of every live episode. The first plan sees the stored
+// start frame and the goal the stored goal frame, as in the published evaluation;
+// later plans see the frames that simulate rendered.
 func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 	if replan == 0 {
 		began := time.Now()
@@ -168,27 +187,32 @@ func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 		ep.result.Replans++
 		r.plans++
 	}
+	// A film has one episode, whose costs may well be infinite where its set's are not.
 	if err := r.planner.plan(ctx, live, replan); err != nil || replan > 0 || r.watch != nil {
 		return err
 	}
 	return r.checkCosts(live)
 }
 
-// checkCosts returns an error if a set has no episode whose first plan was chosen by finite costs: its
-// success would be that of noise.
+// checkCosts returns an error if no episode of a set had a finite cost in its first
+// plan. Its actions would be those of the noise alone, and its success rate would say
+// nothing about the model. Single episodes without a finite cost are only counted, in
+// NaNCosts.
 func (r *runner) checkCosts(live []*episode) error {
-	seeing := make([]bool, len(r.Sets))
+	finiteCost := make([]bool, len(r.Sets))
 	for _, ep := range live {
-		seeing[ep.set] = seeing[ep.set] || !ep.blind
+		finiteCost[ep.set] = finiteCost[ep.set] || !ep.blind
 	}
-	if i := slices.Index(seeing, false); i >= 0 {
-		return fmt.Errorf("planning with %s at tier %s on set %s: no cost that the model gave is finite, so that only noise would choose the actions (hint: its training diverged or its weights are damaged; look at its metrics.jsonl, or encode a few frames with it)",
+	if i := slices.Index(finiteCost, false); i >= 0 {
+		return fmt.Errorf("planning with %s at tier %s on set %s: no cost that the model gave is finite, so that noise alone would choose the actions (hint: its training diverged or its weights are damaged; look at its metrics.jsonl, or encode a few frames with it)",
 			r.Solver, r.Tier.Name, r.Sets[i].Name)
 	}
 	return nil
 }
 
-// loadFrames reads the stored start and goal frames and takes in the goals.
+// loadFrames reads the stored start and goal frames at the model's size and lets the
+// planner prepare the goals. It then drops the goal frames if the planner needs only
+// their latents: hundreds of episodes would hold them for the rest of the job.
 func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	size := r.agent.Model().Info().FrameBytes()
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
@@ -207,14 +231,17 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 		return err
 	}
 	if err = r.planner.goals(ctx, live); err == nil && r.agent.World != nil && r.agent.Proposal == nil {
-		for _, ep := range live { // plans see its latents alone
+		for _, ep := range live {
 			ep.goalFrame = nil
 		}
 	}
 	return err
 }
 
-// simulate executes up to steps steps of every live episode on all workers.
+// simulate executes up to the given number of steps of every live episode on all
+// workers. An episode that continues leaves a snapshot of its simulator and the frame
+// for its next plan, so that any worker can resume it: there are fewer simulators
+// than episodes.
 func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int) error {
 	began := time.Now()
 	defer func() { r.simulating += time.Since(began) }()
@@ -234,7 +261,9 @@ func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int)
 	})
 }
 
-// enter puts an episode into a worker's world: at its start, or where it was.
+// enter puts an episode into a worker's simulator: at its start row if this is its
+// first plan, else at the snapshot of its last one. The random streams of the reset
+// and of random actions depend on task, set and index only, never on the worker.
 func (r *runner) enter(world envs.Env, ep *episode) error {
 	if ep.world != nil {
 		if err := world.Restore(ep.world); err != nil {
@@ -256,11 +285,13 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 			return fmt.Errorf("resetting the random policy: %w", err)
 		}
 	}
-	return r.see(0, world)
+	return r.notify(0, world)
 }
 
-// execute takes the steps of one plan and stops at the first success; the goal
-// is tested after each step, never before the first.
+// execute takes the steps of one plan. By default it stops at the first success. The
+// goal is tested after each step and never before the first, as in the published
+// evaluation: a start that already meets its goal can still fail. With the rule
+// SuccessLast an episode always spends its budget and only its last step counts.
 func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from, steps int) error {
 	dim := r.Task.Spec.ActionDim
 	action := make([]float64, dim)
@@ -276,14 +307,16 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from,
 			copy(action, ep.actions[k*dim:])
 		}
 		out, err := world.Step(action)
-		if errors.Is(err, envs.ErrDiverged) { // the others go on
+		// A simulation that diverged is a failed episode, recorded in its row. The next
+		// enter resets the simulator.
+		if errors.Is(err, envs.ErrDiverged) {
 			ep.result.Diverged, ep.done = err.Error(), true
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("step %d: %w", from+k+1, err)
 		}
-		if err := r.see(from+k+1, world); err != nil {
+		if err := r.notify(from+k+1, world); err != nil {
 			return err
 		}
 		if out.Terminated && (r.Success == "" || from+k+1 == r.Budget) {
@@ -294,26 +327,27 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from,
 	return nil
 }
 
-func (r *runner) see(step int, world envs.Env) error {
+// notify calls watch if it is set.
+func (r *runner) notify(step int, world envs.Env) error {
 	if r.watch == nil {
 		return nil
 	}
 	return r.watch(step, world)
 }
 
-// render draws what the next plan will see.
+// render draws the frame that the episode's next plan will see.
 func (r *runner) render(w *worker, ep *episode) error {
 	began := time.Now()
 	if err := w.Frame(w.px); err != nil {
-		return fmt.Errorf("drawing the frame of the second plan: %w", err)
+		return fmt.Errorf("drawing the frame for the next plan: %w", err)
 	}
 	w.resizer.Resize(ep.frame, w.px)
 	r.rendering.Add(int64(time.Since(began)))
 	return nil
 }
 
-// setResults sorts the rows into their sets and shares the measured times out by
-// the number of episodes.
+// setResults returns the rows by set. Sets that ran together share the measured times
+// in proportion to their numbers of episodes.
 func (r *runner) setResults() []SetResult {
 	out := make([]SetResult, len(r.Sets))
 	for _, ep := range r.episodes {
@@ -329,6 +363,7 @@ func (r *runner) setResults() []SetResult {
 	return out
 }
 
+// times returns the measured times of a set with this share of the job's episodes.
 func (r *runner) times(share float64) results.Run {
 	run := results.Run{
 		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers), Version: r.Version,
@@ -346,7 +381,8 @@ func (r *runner) times(share float64) results.Run {
 	return run
 }
 
-// finite keeps a cost within what JSON can hold.
+// finite limits a cost to what JSON can represent. The planner already counts NaN as
+// +Inf, which becomes the largest float64 here.
 func finite(v float64) float64 {
 	return math.Max(-math.MaxFloat64, math.Min(v, math.MaxFloat64))
 }

@@ -31,8 +31,8 @@ func run(t *testing.T, j trial) []results.Result {
 
 func same(a, b results.Result) bool { return a.Device == b.Device && slices.Equal(a.Rows, b.Rows) }
 
-// TestDotWorldReads: the fake's latent is the place of the dot to a pixel, so
-// that the tests below plan with a world that knows where things are.
+// TestDotWorldReads checks that the fake's latent is the position of the dot to a pixel,
+// which the tests below rely on.
 func TestDotWorldReads(t *testing.T) {
 	j := testJob(t, "T5", 4, "s101")
 	r, err := newRunner(j.Job, j.Agent)
@@ -48,9 +48,9 @@ func TestDotWorldReads(t *testing.T) {
 	}
 }
 
-// TestInvariance: for every solver the same rows whatever the batch, the number
-// of workers and whichever sets are planned side by side (T1: 13 episodes a
-// batch of 4096 candidates).
+// TestInvariance checks for every solver that rows do not depend on the batch size, the
+// number of workers or which sets are planned together (at T1, 13 episodes fill a batch of
+// 4096 candidates).
 func TestInvariance(t *testing.T) {
 	for _, tc := range []struct {
 		solver, tier string
@@ -90,8 +90,8 @@ func TestInvariance(t *testing.T) {
 	}
 }
 
-// What is executed stays within the task's bounds where that is asked for, and is
-// else what the planner found.
+// With ActionClip executed actions are within the task's bounds; otherwise they are what
+// the solver found.
 func TestActionClip(t *testing.T) {
 	planned := func(clip bool) (actions []float64) {
 		j := testJob(t, "T5", 4, "s101")
@@ -119,7 +119,8 @@ func TestActionClip(t *testing.T) {
 	}
 }
 
-// TestSolversDiffer: each name is another search, and its options arrive.
+// TestSolversDiffer checks that each name selects another solver and that its options
+// take effect.
 func TestSolversDiffer(t *testing.T) {
 	seen := map[float64]string{}
 	for _, tc := range []struct {
@@ -152,8 +153,8 @@ func TestSolversDiffer(t *testing.T) {
 	}
 }
 
-// TestPairing: arms have the same starts with the same planner seeds, and a row
-// says what the published harness would.
+// TestPairing checks that arms have the same starts and planner seeds, and that a row
+// holds the same values as the authors' harness writes.
 func TestPairing(t *testing.T) {
 	j := testJob(t, "T5", 6, "s101")
 	plan, kind := run(t, j)[0], j.World.Device().Kind().String()
@@ -188,8 +189,8 @@ func TestPairing(t *testing.T) {
 	}
 }
 
-// TestSkill: a world that knows the moves beats random actions by far, so that
-// frames, goals, scaling and order of the actions fit together.
+// TestSkill checks that a model of the true dynamics beats random actions by far: frames,
+// goals, scaling and order of the actions must all be right for that.
 func TestSkill(t *testing.T) {
 	j := testJob(t, "T3", 20, "s101")
 	planned := run(t, j)[0].Rate()
@@ -200,8 +201,8 @@ func TestSkill(t *testing.T) {
 	}
 }
 
-// TestEdges: a start on its goal succeeds at step 1; one that cannot be reached
-// in 50 steps spends the budget in two plans.
+// TestEdges checks that a start on its goal succeeds at step 1, and that a goal out of
+// reach uses up the budget of 50 steps in two plans.
 func TestEdges(t *testing.T) {
 	j := testJob(t, "T5", 1, "s101")
 	src := j.Data.Source.(*recording)
@@ -236,7 +237,7 @@ func far(v float64) float64 {
 	return 203
 }
 
-// bursting diverges when it is stepped from one place.
+// bursting is a task whose simulation diverges when it is stepped from one position.
 type bursting struct {
 	envs.Env
 	x      float64
@@ -255,8 +256,8 @@ func (b *bursting) Step(action []float64) (envs.Step, error) {
 	return b.Env.Step(action)
 }
 
-// TestDiverged: an episode whose simulation diverges has failed and says why, the
-// others go on as ever.
+// TestDiverged checks that an episode whose simulation diverges is a failure with a reason
+// in its row, and that the other episodes are unaffected.
 func TestDiverged(t *testing.T) {
 	j := testJob(t, "T5", 4, "s101")
 	want := run(t, j)[0].Rows
@@ -277,8 +278,8 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
-// Costs that are all NaN or infinite leave no cell, and the error names the arm, the solver, the tier and the
-// set; where only some are, they are counted.
+// If all costs are NaN or infinite, no cell is written, and the error names arm, solver,
+// tier and set. If only some are, they are counted.
 func TestCostsThatAreNotFinite(t *testing.T) {
 	for _, solver := range []string{"cem", "icem", "mppi"} {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), 1e30} { // whose square is +Inf in float32
@@ -355,7 +356,7 @@ func TestPlansThatAreNotFinite(t *testing.T) {
 	}
 }
 
-// spoiledPolicy has one bad number in its plans.
+// spoiledPolicy is a policy with one number in its plans that is not finite.
 type spoiledPolicy struct {
 	*dotWorld
 	bad float32
@@ -366,7 +367,7 @@ func (p spoiledPolicy) Plan(z []float32, _, _ []byte) error {
 	return nil
 }
 
-// TestRefusals: an arm, a data set or a file of another kind is refused in words.
+// TestRefusals checks the errors for arms, data sets and files that do not fit the job.
 func TestRefusals(t *testing.T) {
 	ctx := context.Background()
 	good := testJob(t, "T5", 1, "s101")
@@ -430,7 +431,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGate: our own frames differ from the stored ones by nothing.
+// TestGate checks that the render gate finds no difference on our own recordings.
 func TestGate(t *testing.T) {
 	j := testJob(t, "T5", 1, "s101")
 	if diff, err := RenderGate(context.Background(), j.Data); err != nil || diff != 0 {
@@ -447,8 +448,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A cancel in the middle of what a plan executes, and of the frames that are encoded
-// for it, is seen before all of it is done.
+// A cancellation takes effect within the execution of a plan and within the encoding of
+// its frames, not only between plans.
 func TestInterruptedInTheMiddle(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := testJob(t, "T5", 2, "s101")
@@ -467,8 +468,8 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestWatch: the film shows the episode that the batch ran, and its GIF has the
-// same bytes each time.
+// TestWatch checks that the film shows the episode as the batch ran it, and that its GIF
+// has the same bytes each time.
 func TestWatch(t *testing.T) {
 	j := testJob(t, "T5", 4, "s101")
 	want := run(t, j)[0].Rows[2]

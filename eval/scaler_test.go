@@ -15,9 +15,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// On the data that a checkpoint was trained on there is one scaler. On other data
-// strict takes the checkpoint's and paper the data's, both say so, and only what
-// is not the data's names another cell.
+// On the data set that a checkpoint was trained on there is one scaler. On another one
+// strict uses the checkpoint's and paper the data set's, both with a note, and only a
+// scaler that is not the data set's changes the cell's id.
 func TestWhoseScaler(t *testing.T) {
 	data := dataset.Moments{Mean: []float64{0, 1}, Std: []float64{2, 1}}
 	other := dataset.Moments{Mean: []float64{0, 1}, Std: []float64{2, 3}}
@@ -47,8 +47,8 @@ func TestWhoseScaler(t *testing.T) {
 	}
 }
 
-// A checkpoint of other data has no held-out episodes here: strict refuses it, and
-// paper says so. What was not trained has seen nothing.
+// For a checkpoint of another data set the held-out episodes are unknown: that is an error
+// under strict and a note under paper. An untrained model has seen nothing.
 func TestOtherData(t *testing.T) {
 	here := testJob(t, "T5", 1, "s101").Data.Fingerprint
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestOtherData(t *testing.T) {
 	} {
 		j := testJob(t, "T5", 1, "s101")
 		j.Protocol, j.Arm.Protocol, j.Arm.Data, j.Arm.Actions = c.protocol, c.protocol, c.data, j.Data.Actions
-		if err := j.Check(j.Agent); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has not seen") {
+		if err := j.Check(j.Agent); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has seen") {
 			t.Errorf("%q under %s: %v", c.data, c.protocol, err)
 		}
 		if note := j.Note(); (note != "") != c.note {
@@ -74,7 +74,7 @@ func TestOtherData(t *testing.T) {
 	}
 }
 
-// What cannot be meant is refused before anything is planned.
+// Impossible scalers are errors before anything is planned.
 func TestHopelessScalers(t *testing.T) {
 	good := testJob(t, "T5", 1, "s101")
 	for want, change := range map[string]func(*trial){
@@ -102,10 +102,10 @@ func TestHopelessScalers(t *testing.T) {
 	}
 }
 
-// A plan's actions are scaled by the chosen scaler: of the same search, the
-// checkpoint's and the data's actions differ by exactly the scalers' factor and
-// shift. Rows are as before where both are the same, whether the checkpoint says
-// its scaler or not.
+// Planned actions are scaled by the chosen scaler: the same search executed with the
+// checkpoint's and with the data set's scaler gives actions that differ by exactly their
+// factor and shift. If both scalers are equal, rows do not depend on whether the
+// checkpoint records its scaler.
 func TestPlansAreScaledBy(t *testing.T) {
 	j := testJob(t, "T5", 2, "s101")
 	rows := func(j trial) []byte {
@@ -137,8 +137,8 @@ func TestPlansAreScaledBy(t *testing.T) {
 	}
 }
 
-// The arm of a checkpoint has its scaler, with 1 for actions that never vary; what
-// was not trained has no protocol.
+// ArmOf takes the scaler from the checkpoint, with 1 for actions that never vary. An
+// untrained model has no protocol.
 func TestArmOf(t *testing.T) {
 	a := ArmOf(&weights.Sidecar{Method: "scale", Seed: 7, SHA256: "ab", Protocol: "strict", ActionMean: []float64{1, 2}, ActionStd: []float64{0, 3}})
 	if a.Method != "scale" || a.TrainSeed != 7 || a.Weights != "ab" || a.Protocol != results.Strict ||

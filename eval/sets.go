@@ -17,23 +17,25 @@ import (
 	"scalewm/eval/results"
 )
 
-// Start is one episode of a set: it begins at a row of a data-set episode and
-// has the row Rules.GoalOffset later as its goal.
+// Start identifies one episode of a set: it begins at a row of a data-set episode,
+// and its goal is the row Rules.GoalOffset later in the same episode.
 type Start struct {
-	Trajectory int `json:"trajectory"` // episode of the data set
-	Row        int `json:"start"`      // row within it
+	Trajectory int `json:"trajectory"` // index of the data set's episode
+	Row        int `json:"start"`      // row within that episode
 }
 
-// Set is an evaluation set; the seed of a drawn one is the number in its name.
+// Set is an evaluation set: the list of starts that every arm faces. A set that is
+// drawn is named after its seed; s101 has the seed 101.
 type Set struct {
-	Name   string // s101
-	Starts []Start
-	Hash   string // fingerprint of Starts
-	Pool   string // that it was drawn from, as in results.Rules
+	Name   string  // such as s101
+	Starts []Start // sorted by row in the file if drawn
+	Hash   string  // fingerprint of Starts
+	Pool   string  // the pool it was drawn from, as in results.Rules
 }
 
-// newSet names and fingerprints starts: the first 12 hex digits of the SHA-256
-// of their JSON.
+// newSet returns a set with its fingerprint: the first 12 hex digits of the SHA-256
+// of its starts' JSON. The hash enters the spec of every cell, so that two arms are
+// paired only on identical starts, whatever the sets' names.
 func newSet(name string, starts []Start) Set {
 	b, err := json.Marshal(starts)
 	if err != nil {
@@ -43,11 +45,11 @@ func newSet(name string, starts []Start) Set {
 	return Set{Name: name, Starts: starts, Hash: hex.EncodeToString(sum[:6])}
 }
 
-// SetNames are the published sets.
+// SetNames returns the names of the six published sets.
 func SetNames() []string { return []string{"s101", "s102", "s103", "s104", "s105", "s106"} }
 
-// ParseSets reads a comma-separated list of set names and files of sets; "all"
-// are the published six.
+// ParseSets parses a comma-separated list of set names and set files. "all" means the
+// published six. Repeated names count once.
 func ParseSets(s string) ([]string, error) {
 	if s == "all" {
 		return SetNames(), nil
@@ -65,7 +67,8 @@ func ParseSets(s string) ([]string, error) {
 	return out, nil
 }
 
-// setSeed is the number in a set's name.
+// setSeed returns the seed in a set's name. It rejects other spellings of a number,
+// such as s0101: one set under two names would be evaluated and counted twice.
 func setSeed(name string) (uint64, error) {
 	digits, ok := strings.CutPrefix(name, "s")
 	seed, err := strconv.ParseUint(digits, 10, 32)
@@ -78,10 +81,11 @@ func setSeed(name string) (uint64, error) {
 	return seed, nil
 }
 
-// Draw draws n starts without replacement from the valid starts of episodes of
-// these lengths, as NumPy's default generator does, sorted. The generator behind the published
-// sets never draws the last valid start; with results.FullPool any can be drawn, as on the
-// reference implementation's main branch since July 2026 (docs/sources.md#evaluation-sets).
+// Draw draws n starts without replacement from the valid starts of episodes with the
+// given lengths, and returns them sorted. It reproduces NumPy's
+// default_rng(seed).choice, which drew the published sets. Their generator never
+// draws the last valid start; results.FullPool includes it, as the main branch of
+// stable-worldmodel does since July 2026 (docs/sources.md#evaluation-sets).
 func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
 	v := newValidStarts(lengths, r.GoalOffset)
 	size := v.count
@@ -89,7 +93,7 @@ func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
 		size--
 	}
 	if n < 1 || n > size {
-		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows on (hint: fewer episodes, or a larger data set)", n, max(size, 0), r.GoalOffset)
+		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows later (hint: fewer episodes, or a larger data set)", n, max(size, 0), r.GoalOffset)
 	}
 	drawn := numpy.New(seed).Choice(int64(size), int64(n))
 	slices.Sort(drawn)
@@ -100,10 +104,10 @@ func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
 	return out, nil
 }
 
-// validStarts numbers all rows that have a goal in their episode, in file order.
+// validStarts numbers, in file order, all rows that have a goal in their episode.
 type validStarts struct {
-	ends  []int // valid starts up to and with each episode
-	count int
+	ends  []int // ends[i] is the number of valid starts in episodes 0 to i
+	count int   // of all episodes
 }
 
 func newValidStarts(lengths []int, goalOffset int) validStarts {
@@ -115,7 +119,7 @@ func newValidStarts(lengths []int, goalOffset int) validStarts {
 	return v
 }
 
-// at is valid start number k.
+// at returns valid start number k.
 func (v validStarts) at(k int) Start {
 	e := sort.SearchInts(v.ends, k+1)
 	if e > 0 {
@@ -124,8 +128,8 @@ func (v validStarts) at(k int) Start {
 	return Start{Trajectory: e, Row: k}
 }
 
-// setFile is a set as a file: enough to see by eye what was evaluated, and to
-// evaluate it again on the same data without drawing.
+// setFile is the JSON of a set file. It shows which starts were evaluated, and lets
+// another run evaluate the same ones without drawing.
 type setFile struct {
 	Name       string      `json:"name"`
 	Task       string      `json:"task"`
@@ -142,10 +146,10 @@ type setMember struct {
 	Goal int `json:"goal"` // row within the trajectory
 }
 
-// setSuffix tells a set's file from a set's name.
+// setSuffix distinguishes a set file from the name of a set.
 const setSuffix = ".json"
 
-// EncodeSet is the file of a set that was drawn from d.
+// EncodeSet returns the bytes of the file of a set that was drawn from d.
 func (d *Data) EncodeSet(s Set) []byte {
 	f := setFile{Name: s.Name, Task: d.task.Spec.Name, Protocol: d.rules.Protocol, Data: d.Fingerprint, GoalOffset: d.rules.GoalOffset, Hash: s.Hash}
 	for i, start := range s.Starts {
@@ -158,14 +162,14 @@ func (d *Data) EncodeSet(s Set) []byte {
 	return append(b, '\n')
 }
 
-// Origin says where the set in a file was drawn from.
+// Origin is the task, protocol and data set that a set file was drawn from.
 type Origin struct {
 	Task     string
 	Protocol string
 	Data     string // fingerprint of the data set
 }
 
-// OriginOf reads the file of a set.
+// OriginOf returns the origin recorded in a set file.
 func OriginOf(path string) (Origin, error) {
 	b, err := safefile.Read(path, safefile.MaxSet)
 	if err != nil {
@@ -175,7 +179,8 @@ func OriginOf(path string) (Origin, error) {
 	return Origin{f.Task, f.Protocol, f.Data}, err
 }
 
-// readSet reads a set that was drawn from this data under this protocol.
+// readSet reads a set file. It returns an error if the set was not drawn from this
+// data set under this protocol.
 func (d *Data) readSet(path string) (Set, error) {
 	b, err := safefile.Read(path, safefile.MaxSet)
 	if err != nil {
@@ -183,7 +188,7 @@ func (d *Data) readSet(path string) (Set, error) {
 	}
 	f, err := parseSet(b)
 	if err == nil {
-		err = d.fits(f)
+		err = d.checkSet(f)
 	}
 	if err != nil {
 		return Set{}, fmt.Errorf("reading the evaluation set %s: %w", path, err)
@@ -191,6 +196,8 @@ func (d *Data) readSet(path string) (Set, error) {
 	return f.set(), nil
 }
 
+// set returns the set that the file describes, with the hash recomputed from its
+// starts.
 func (f setFile) set() Set {
 	starts := make([]Start, len(f.Episodes))
 	for i, e := range f.Episodes {
@@ -199,13 +206,13 @@ func (f setFile) set() Set {
 	return newSet(f.Name, starts)
 }
 
-// parseSet reads the bytes of a set file and checks what can be checked without
-// the data.
+// parseSet parses the bytes of a set file and checks everything that does not need
+// the data set: names, numbering, goal rows and the fingerprint of the starts.
 func parseSet(b []byte) (f setFile, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return f, fmt.Errorf("it is no set: %w (hint: compare with a file that eval left in sets/)", err)
+		return f, fmt.Errorf("it is not a set file: %w (hint: compare with a file that eval left in sets/)", err)
 	}
 	if err := safefile.CheckNames(f); err != nil {
 		return f, err
@@ -220,17 +227,19 @@ func parseSet(b []byte) (f setFile, err error) {
 	}
 	for i, e := range f.Episodes {
 		if e.Episode != i || e.Trajectory < 0 || e.Row < 0 || e.Goal < e.Row || e.Goal-e.Row != f.GoalOffset {
-			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: all are numbered from 0, goals lie %d rows on)", i, e.Episode, e.Trajectory, e.Row, e.Goal, f.GoalOffset)
+			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: episodes are numbered from 0, and goals are %d rows later)", i, e.Episode, e.Trajectory, e.Row, e.Goal, f.GoalOffset)
 		}
 	}
 	if hash := f.set().Hash; hash != f.Hash {
-		return f, fmt.Errorf("its starts have the fingerprint %s, and it says %s (hint: it was changed by hand; draw it again)", hash, f.Hash)
+		return f, fmt.Errorf("its starts have the fingerprint %s, but the file says %s (hint: the file was edited; draw the set again)", hash, f.Hash)
 	}
 	return f, nil
 }
 
-// fits refuses a set of other data, and starts that the protocol does not allow.
-func (d *Data) fits(f setFile) error {
+// checkSet returns an error if a set file belongs to another data set or other rules, or
+// has starts that the protocol does not allow. Under strict, an edited file must not
+// bring in episodes that the model was trained on.
+func (d *Data) checkSet(f setFile) error {
 	switch {
 	case f.Task != d.task.Spec.Name || f.Data != d.Fingerprint:
 		return fmt.Errorf("it was drawn from other data, of %s with the fingerprint %.12s (hint: evaluate on that data set)", f.Task, f.Data)

@@ -17,7 +17,7 @@ import (
 	"scalewm/eval/results"
 )
 
-// drawn is a set as evalsets/reference.json holds it.
+// drawn is a set in evalsets/reference.json.
 type drawn struct{ Episode, Start []int }
 
 // TestReference draws the sets of every evalsets folder: ours (made by
@@ -88,7 +88,7 @@ func referenceSets(t *testing.T, path string) {
 	}
 }
 
-// pooled are the published rules with another pool.
+// pooled returns the published rules with another pool.
 func pooled(pool string) results.Rules {
 	r := results.Published()
 	r.Pool = pool
@@ -108,8 +108,8 @@ func sameDraw(t *testing.T, what string, lengths []int, seed uint64, pool string
 	}
 }
 
-// TestPublishedStarts: Cube s101 begins (30,42) (268,141) and ends (9791,1) in
-// 10,000 episodes of 201 rows (docs/sources.md#evaluation-sets).
+// TestPublishedStarts checks published starts: Cube's s101 begins with (30,42) (268,141)
+// and ends with (9791,1) for 10,000 episodes of 201 rows (docs/sources.md#evaluation-sets).
 func TestPublishedStarts(t *testing.T) {
 	starts, err := Draw(slices.Repeat([]int{201}, 10000), 100, 101, results.Published())
 	must(t, err)
@@ -135,8 +135,8 @@ func TestDrawRefuses(t *testing.T) {
 	}
 }
 
-// TestStrictSets: held-out episodes only, no start that is solved already, and
-// another noise for every set.
+// TestStrictSets checks that strict draws from held-out episodes only, skips starts that
+// are already solved, and gives every set its own noise.
 func TestStrictSets(t *testing.T) {
 	src := recordEpisodes(t, 30)
 	d, err := NewData(src, tworoom(), rules(results.Strict))
@@ -172,7 +172,7 @@ func TestStrictSets(t *testing.T) {
 	}
 }
 
-// TestStrictScaling: actions are scaled by the training episodes alone.
+// TestStrictScaling checks that strict scales actions by the training episodes alone.
 func TestStrictScaling(t *testing.T) {
 	src := recordEpisodes(t, 20)
 	strict, err := NewData(src, tworoom(), rules(results.Strict))
@@ -209,14 +209,15 @@ func TestParseNames(t *testing.T) {
 	}
 }
 
-// TestSetFile: a set goes to a file and comes back, with the same bytes each time.
+// TestSetFile checks that a set survives the round trip through its file, and that the
+// file has the same bytes each time.
 func TestSetFile(t *testing.T) {
 	d := testJob(t, "T5", 1, "s101").Data
 	s, err := d.Set("s103", 7)
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "mine.json")
 	must(t, os.WriteFile(path, d.EncodeSet(s), 0o666))
-	back, err := d.Set(path, 3) // a file is taken whole
+	back, err := d.Set(path, 3) // a file is used as it is
 	must(t, err)
 	if back.Name != "s103" || back.Hash != s.Hash || !slices.Equal(back.Starts, s.Starts) {
 		t.Errorf("came back as %+v, was %+v", back, s)
@@ -232,7 +233,8 @@ func TestSetFile(t *testing.T) {
 	}
 }
 
-// TestSetFileRefuses: what was changed, or belongs elsewhere, is refused in words.
+// TestSetFileRefuses checks the errors for set files that were edited or that belong to
+// other data.
 func TestSetFileRefuses(t *testing.T) {
 	d := testJob(t, "T5", 1, "s101").Data
 	s, err := d.Set("s101", 3)
@@ -249,17 +251,17 @@ func TestSetFileRefuses(t *testing.T) {
 		return out
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"torn":       {string(good[:40]), "it is no set"},
-		"mistyped":   {edit(`"hash"`, `"hush"`), "it is no set"},
+		"torn":       {string(good[:40]), "it is not a set file"},
+		"mistyped":   {edit(`"hash"`, `"hush"`), "it is not a set file"},
 		"a start":    {edit(`"episode": 1`, `"episode": 2`), "numbered from 0"},
 		"hash":       {edit(s.Hash, "000000000000"), "fingerprint"},
 		"other data": {edit(d.Fingerprint, "x"), "other data"},
 		"other task": {edit(`"tworoom"`, `"pusht"`), "other data"},
 		"protocol":   {edit(`"paper"`, `"strict"`), "--protocol strict"},
-		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "24 rows on"},
+		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "24 rows later"},
 		"name":       {edit(`"s101"`, `"../x"`), "letters"},
 		"other name": {edit(`"s101"`, `"s0101"`), "is the set s101"},
-		"large row":  {edit(`"start": `, `"start": 99999999999999999999`), "it is no set"},
+		"large row":  {edit(`"start": `, `"start": 99999999999999999999`), "it is not a set file"},
 		"empty":      {`{"name":"a","goal_offset":25,"episodes":[]}`, "0 episodes"},
 	} {
 		must(t, os.WriteFile(path, []byte(tc.text), 0o666))
@@ -287,7 +289,7 @@ func TestSetFileRefuses(t *testing.T) {
 	}
 }
 
-// TestStrictSetFile: a file cannot bring starts in that were trained on.
+// TestStrictSetFile checks that a set file cannot add starts from training episodes.
 func TestStrictSetFile(t *testing.T) {
 	d, err := NewData(recordEpisodes(t, 20), tworoom(), rules(results.Strict))
 	must(t, err)
@@ -302,8 +304,7 @@ func TestStrictSetFile(t *testing.T) {
 	}
 }
 
-// The full pool is a switch: with as many starts as the small pool has, only
-// the full one can draw one more.
+// With n starts in the published pool, only the full pool can draw n+1.
 func TestPool(t *testing.T) {
 	d := testJob(t, "T5", 1, "s101").Data
 	n := newValidStarts(d.lengths(), d.rules.GoalOffset).count

@@ -1,10 +1,22 @@
-// Package eval evaluates world models by planning with them: it draws the
-// evaluation sets, runs all episodes of an arm side by side and writes one cell
-// for each set and tier. Every arm of a comparison meets the same starts, goals
-// and planner noise.
+// Package eval evaluates world models by planning with them.
 //
-// It knows tasks only through envs.Env, models only through model.World and
-// solvers only through eval/plan; it neither trains nor reports.
+// An evaluation takes a task, a data set of it (Data), an arm (Arm: whose model or random
+// actions act), a solver with a Tier, and evaluation sets (Set: lists of starts and goals
+// drawn from the data set). Together they form a Job. Run returns the outcome of every
+// episode of a Job; Evaluation.Run evaluates only the sets whose cells are missing from a
+// store, and saves one cell per set. Further entry points are Verify, which evaluates
+// existing cells again, Tune, which chooses MPPI's temperature, Watch, which films an
+// episode, and Unroller, which compares predictions with the simulator.
+//
+// Comparisons of arms are paired, so the package makes sure that all arms face the same
+// problem. Starts and goals depend on the data set and the set's seed only. The noise of
+// an episode's planner depends on its index in the set and the tier only, and in no case
+// on the model. Batch size, number of workers and resuming do not change a result on one
+// kind of device.
+//
+// The package uses tasks through envs.Env, models through model.World or the interfaces
+// CostModel and Policy, and solvers through package eval/plan. It neither trains nor
+// reports.
 package eval
 
 import (
@@ -18,11 +30,16 @@ import (
 	"scalewm/eval/results"
 )
 
-// Block is the number of env steps of a block, the frame skip of training.
+// Block is the number of env steps in one block of actions. It equals the frame skip
+// of training: the predictor maps one block to the latent that follows it.
 const Block = 5
 
-// noiseKey is the stream of an episode's planner noise, the same for every arm. Noise
-// other than 0 is another draw of it, by which one sees how much of a result it is.
+// noiseKey returns the key of an episode's stream of planner noise. It is the same
+// for every arm, so that two arms differ in their models and not in their luck. In
+// the published protocol episodes of equal index share a stream across sets
+// (docs/sources.md#planner-seeds); strict gives each set its own. A PlannerNoise
+// other than 0 selects another draw, to measure how much of a result is due to the
+// noise.
 func noiseKey(r results.Rules, set string, seed uint32) uint64 {
 	if r.PlannerNoise != 0 {
 		return rng.Key("planner noise", r.PlannerNoise, set, int(seed))
@@ -33,25 +50,30 @@ func noiseKey(r results.Rules, set string, seed uint32) uint64 {
 	return rng.Key("planner", int(seed))
 }
 
-// Tier is an amount of planning: what a solver may spend on one plan.
+// Tier is a planning budget: what a solver may spend on one plan. For gradient
+// descent Candidates is the number of restarts and Iterations that of steps, and
+// Elites is 0.
 type Tier struct {
 	Name                           string
 	Candidates, Iterations, Elites int
 }
 
+// newTier returns a tier with a tenth of the candidates as elites, rounded half to
+// even as Python's round does, and at least 2, since their standard deviation is
+// needed.
 func newTier(name string, candidates, iterations int) Tier {
 	elites := max(int(math.RoundToEven(0.1*float64(candidates))), 2)
 	return Tier{Name: name, Candidates: candidates, Iterations: iterations, Elites: elites}
 }
 
-// Tiers are the five tiers of the published numbers. T2 is what the authors'
-// code ran; the paper prints 100/20, which is T2p (docs/sources.md#tiers).
+// Tiers returns the five tiers of the published numbers. T2 is what the authors' code
+// ran; the paper prints 100/20, which is T2p (docs/sources.md#tiers).
 func Tiers() []Tier {
 	return []Tier{newTier("T1", 300, 30), newTier("T2", 150, 15), newTier("T3", 50, 10), newTier("T4", 20, 5), newTier("T5", 10, 3)}
 }
 
-// ParseTiers reads a comma-separated list of tiers; "all" is T1 to T5. A name
-// that comes twice counts once.
+// ParseTiers parses a comma-separated list of tiers. "all" means T1 to T5. Repeated
+// names count once.
 func ParseTiers(s string) ([]Tier, error) {
 	if s == "all" {
 		return Tiers(), nil
@@ -73,12 +95,12 @@ next:
 	return out, nil
 }
 
-// descent is the ladder of gradient descent, restarts x steps: the authors ran
-// it beside the paper's solvers (docs/sources.md#tiers).
+// descent holds the tiers of gradient descent as {restarts, steps}. The authors ran
+// it in addition to the paper's solvers (docs/sources.md#tiers).
 var descent = map[string][2]int{"T1": {100, 90}, "T2": {75, 30}, "T3": {50, 10}, "T4": {20, 5}, "T5": {10, 3}}
 
-// For is the tier as a solver runs it: gradient descent has restarts and steps
-// of its own and no elites.
+// For returns the tier as a solver runs it: gradient descent has its own numbers of
+// restarts and steps and no elites, all others use t.
 func (t Tier) For(solver string) (Tier, error) {
 	if solver != results.Descent {
 		return t, nil
@@ -90,10 +112,11 @@ func (t Tier) For(solver string) (Tier, error) {
 	return Tier{Name: t.Name, Candidates: n[0], Iterations: n[1]}, nil
 }
 
-// Solvers are the names of the planners, those of the default grid first.
+// Solvers returns the names of the solvers, those of the default grid first.
 func Solvers() []string { return []string{results.CEM, results.ICEM, results.MPPI, results.Descent} }
 
-// ParseSolvers reads a comma-separated list of planners; "all" is the paper's three.
+// ParseSolvers parses a comma-separated list of solvers. "all" means the paper's
+// three.
 func ParseSolvers(s string) ([]string, error) {
 	if s == "all" {
 		return []string{results.CEM, results.ICEM, results.MPPI}, nil
@@ -110,7 +133,7 @@ func ParseSolvers(s string) ([]string, error) {
 	return out, nil
 }
 
-// newSolver makes the job's planner at the job's tier.
+// newSolver returns the job's solver at the job's tier.
 func (j Job) newSolver() (plan.Solver, error) {
 	t := j.Tier
 	switch j.Solver {

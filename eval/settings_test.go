@@ -7,7 +7,7 @@ import (
 	"scalewm/eval/results"
 )
 
-// Ladder of gradient descent (docs/sources.md#tiers), and tiers of the others.
+// Tiers of gradient descent (docs/sources.md#tiers) and of the other solvers.
 func TestTierFor(t *testing.T) {
 	for i, want := range [][2]int{{100, 90}, {75, 30}, {50, 10}, {20, 5}, {10, 3}} {
 		tier := Tiers()[i]

@@ -12,8 +12,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// The paper's temperatures (docs/sources.md#mppi-temperature); DINO-WM keeps 0.5 beside
-// any that was tuned for LeWM, and a number holds for everyone.
+// The paper's temperatures (docs/sources.md#mppi-temperature). DINO-WM has 0.5 even if
+// another one was tuned for LeWM; a number applies to every method.
 func TestTemperatures(t *testing.T) {
 	for _, tc := range []struct {
 		text, task, method string
@@ -55,7 +55,7 @@ func temperature(t *testing.T, text string) results.Rules {
 	return r
 }
 
-// setting is the row of a name.
+// setting returns the row of results.Settings with a name.
 func setting(t *testing.T, name string) results.Setting {
 	t.Helper()
 	i := slices.IndexFunc(results.Settings, func(s results.Setting) bool { return s.Name == name })
@@ -65,8 +65,8 @@ func setting(t *testing.T, name string) results.Setting {
 	return results.Settings[i]
 }
 
-// TestTune: the choice is the best mean of the ladder's own cells, the lower of
-// equals, and is found again without a run and by other arms.
+// TestTune checks that the choice is the best mean of the ladder's cells, the lower
+// temperature of equals, and that it is found again without a run and by other arms.
 func TestTune(t *testing.T) {
 	j := testJob(t, "T5", 3, results.TuningSet)
 	ctx, store := context.Background(), cell.Store{Dir: t.TempDir()}

@@ -11,19 +11,19 @@ import (
 	"scalewm/model"
 )
 
-// Unrolled is what candidates lead to from one start: in the model and in the
-// world. Latents are P*D numbers.
+// Unrolled is where a set of C candidate plans leads from one start, in the model and
+// in the simulator. Latents have P*D numbers.
 type Unrolled struct {
-	Predicted []float32 // a latent for each candidate: what the model predicts
-	Reached   []float32 // a latent for each candidate: of the last frame
-	Goal      []float32 // the latent of the stored goal frame
-	Distance  []float64 // for each candidate: of the world from its goal, by Spec.GoalDistance
-	Met       int       // candidates that met the goal on their way, and went on
-	Diverged  string    // why the simulation ended one of them, which leaves the start without a result
+	Predicted []float32 // C latents: what the model predicts after the last block
+	Reached   []float32 // C latents: the encoded last frame of the simulator
+	Goal      []float32 // one latent: the encoded stored goal frame
+	Distance  []float64 // C distances of the simulator's last state from the goal, by Spec.GoalDistance
+	Met       int       // number of candidates that met the goal at some step
+	Diverged  string    // if not "": why a candidate's simulation diverged; all else is then empty
 }
 
-// Unroller executes candidates in worlds of a job's task and predicts the same with
-// its model. It is used by one goroutine at a time.
+// Unroller executes candidate plans in simulators of a job's task and predicts their
+// result with its model. It is not safe for concurrent use.
 type Unroller struct {
 	job     Job
 	world   model.World
@@ -33,7 +33,9 @@ type Unroller struct {
 	workers []*worker
 }
 
-// NewUnroller makes the worlds. The job needs a task, data, rules and an arm, whose model is w.
+// NewUnroller returns an Unroller with one simulator for each of the job's workers.
+// The job needs a task, data, rules and an arm, whose model is w. The caller calls
+// Close.
 func NewUnroller(j Job, w model.World) (*Unroller, error) {
 	actions, _, err := j.scaler()
 	if err != nil {
@@ -51,7 +53,7 @@ func NewUnroller(j Job, w model.World) (*Unroller, error) {
 	return u, nil
 }
 
-// Close gives worlds and memory back; the model stays.
+// Close closes the simulators and frees device memory. The model stays loaded.
 func (u *Unroller) Close() {
 	u.encoder.Free()
 	for _, w := range u.workers {
@@ -59,14 +61,18 @@ func (u *Unroller) Close() {
 	}
 }
 
-// Unroll takes candidates of Horizon blocks, C x (Horizon*ActionWidth) z-scored
-// actions. The world goes on where it meets its goal; the goal is the row GoalOffset
-// later, and the model sees the stored frame of the start.
+// Unroll executes and predicts candidates from s: a C x (Horizon*ActionWidth) matrix
+// of z-scored actions. The model sees the stored frame of the start. The goal is the
+// row GoalOffset later, and a candidate that meets it earlier is still executed to
+// its end: all distances are after the same number of steps. The result does not
+// depend on the number of workers.
 func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (out Unrolled, err error) {
 	width := u.job.Horizon * u.info.ActionWidth
 	n := len(candidates) / width
 	size := u.info.FrameBytes()
-	frames := make([]byte, (n+2)*size) // of each candidate's end; then start and goal
+	// One buffer for one call of the encoder: the last frame of each candidate, then the
+	// start and the goal.
+	frames := make([]byte, (n+2)*size)
 	frame := func(i int) []byte { return frames[i*size : (i+1)*size] }
 	out.Distance = make([]float64, n)
 	met, diverged := make([]bool, n), make([]error, n)
@@ -105,7 +111,8 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 	return out, err
 }
 
-// execute takes all steps of one candidate and draws the last frame.
+// execute takes all steps of one candidate and draws the last frame. The distance is
+// that of the first goal column that the file has.
 func (u *Unroller) execute(w *worker, s Start, actions []float64, frame []byte) (distance float64, met bool, err error) {
 	spec := u.job.Task.Spec
 	if err := u.job.Data.setTo(w, s, spec.Name, "unroll"); err != nil {

@@ -11,10 +11,10 @@ import (
 	"scalewm/eval/results"
 )
 
-// The dot world knows the places that the frames show: its latents of the last
-// frames lie as far from the goal's as the world does, and it
-// predicts them as if there were no walls. It cannot read places in the dividing wall,
-// in whose door the dot has another ground.
+// The dot world's latents are positions. So the encoded last frames are as far from the
+// goal's latent as the simulator is from the goal, and predictions are positions as if
+// there were no walls. Positions within the dividing wall are left out: in its door the dot
+// has another background, which the linear map cannot read.
 func TestUnroll(t *testing.T) {
 	j := testJob(t, "T5", 20, "s101")
 	start := j.Sets[0].Starts[slices.IndexFunc(j.Sets[0].Starts, func(s Start) bool {

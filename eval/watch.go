@@ -14,16 +14,17 @@ import (
 	"scalewm/eval/results"
 )
 
-// Film is one episode to look at: the frame of the start and one after each step,
-// each of envs.FrameBytes, and to the right of each what Beside gives: the same
-// frame all the time, as that of the goal, or one for each.
+// Film is the film of one episode: the frame of the start and one frame after each
+// step, each of envs.FrameBytes. Beside is shown to the right of Frames: either one
+// image for the entire film, such as the goal, or one for each frame.
 type Film struct {
 	Frames, Beside [][]byte
-	Result         results.Row // of a film of an evaluation
+	Result         results.Row // the episode's row; empty if the film shows no evaluation
 }
 
-// Watch runs one episode of the job's first set again, which gives the same
-// actions as in the batch, and keeps what it looks like.
+// Watch runs the episode at index of the job's first set again and records its
+// frames. The actions are those of the evaluation, since no result depends on the
+// batch.
 func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 	if err := j.Check(a); err != nil {
 		return Film{}, err
@@ -53,12 +54,11 @@ func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 	return film, nil
 }
 
-// The film's look: hundredths of a second a frame, the pause at the end, and
-// the gap in pixels between a frame and the one beside it.
+// Layout of a film. Delays are in hundredths of a second, as GIF stores them.
 const (
-	filmDelay = 8
-	filmPause = 150
-	filmGap   = 8
+	filmDelay = 8   // per frame
+	filmPause = 150 // of the last frame
+	filmGap   = 8   // pixels between a frame and the image to its right
 )
 
 // Save writes the film as a GIF.
@@ -66,19 +66,19 @@ func (f Film) Save(path string) error {
 	return safefile.Write(path, f.encode)
 }
 
-// WholeFilm says whether a file begins as a GIF and ends as one; fs.ErrNotExist where
-// there is none.
+// WholeFilm reports whether a file begins and ends as a GIF does, which an
+// interrupted copy would not. The error wraps fs.ErrNotExist if there is no file.
 func WholeFilm(path string) (bool, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
-		return false, fmt.Errorf("looking at a film: %w", err)
+		return false, fmt.Errorf("checking a film: %w", err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return false, fmt.Errorf("looking at a film: %w", err)
+		return false, fmt.Errorf("checking a film: %w", err)
 	}
-	const head, tail = "GIF8", "\x00;" // the last picture's last block, and the end
+	const head, tail = "GIF8", "\x00;" // signature; end of the last image's data, trailer
 	var begin [len(head)]byte
 	var end [len(tail)]byte
 	if st.Size() < int64(len(head)+len(tail)) {
@@ -88,11 +88,12 @@ func WholeFilm(path string) (bool, error) {
 		_, err = f.ReadAt(end[:], st.Size()-int64(len(tail)))
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking at a film: %w", err)
+		return false, fmt.Errorf("checking a film: %w", err)
 	}
 	return string(begin[:]) == head && string(end[:]) == tail, nil
 }
 
+// encode writes the GIF. The palette is fixed, so that equal films have equal bytes.
 func (f Film) encode(w io.Writer) error {
 	const size = envs.FrameSize
 	var out gif.GIF
@@ -114,11 +115,11 @@ func (f Film) encode(w io.Writer) error {
 	return gif.EncodeAll(w, &out)
 }
 
-// pen caches the palette's nearest entry to each colour: frames have few colours,
-// and the search is slow.
+// pen caches the nearest palette entry of each colour. Frames have few colours, and
+// the search over the palette is slow.
 type pen map[[3]byte]uint8
 
-// line translates a line of RGB.
+// line converts a line of RGB pixels to palette indices.
 func (p pen) line(dst, rgb []byte) {
 	for i := 0; i < len(rgb); i += 3 {
 		c := [3]byte(rgb[i : i+3])

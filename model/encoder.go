@@ -6,40 +6,47 @@ import (
 	"scalewm/model/device"
 )
 
-// FramesAtOnce is how many frames an Encoder encodes together: it bounds the memory that they
-// and the encoder's layers take. No latent depends on it.
+// FramesAtOnce is the number of frames that an Encoder encodes in one batch. It
+// bounds the memory of the frames and of the encoder's activations. The latents do
+// not depend on it, since in evaluation mode each frame is encoded independently of
+// the others.
 const FramesAtOnce = 64
 
-// Encoder turns frames of the host into latents of a World, FramesAtOnce of them together. It
-// owns the memory that they take on their way, until Free. Like the World it is used by one
-// goroutine at a time.
+// Encoder encodes frames in host memory into latents of a World, in batches of
+// FramesAtOnce frames. It reuses its own buffers on the device from batch to batch.
+// Like the World, it must be used by one goroutine at a time.
 type Encoder struct {
-	world  World
-	info   Info
+	world World
+	info  Info
+	// pixels holds the frames of a batch, and z the latents of a batch,
+	// (FramesAtOnce*P) x D, before they are downloaded.
 	pixels device.Bytes
-	z      device.Mat // latents on their way to the host
+	z      device.Mat
 }
 
-// NewEncoder is an Encoder of w, which stays the caller's.
+// NewEncoder returns an Encoder that uses w. The caller still owns w, and must call
+// Free on the Encoder before it frees w.
 func NewEncoder(w World) *Encoder {
 	d, info := w.Device(), w.Info()
 	return &Encoder{w, info, d.AllocBytes(FramesAtOnce * info.FrameBytes()), device.NewMat(d, FramesAtOnce*info.Patches, info.Dim)}
 }
 
-// Free gives the memory back.
+// Free releases the Encoder's buffers, but not its World.
 func (e *Encoder) Free() {
 	e.world.Device().Free(e.pixels)
 	e.world.Device().Free(e.z.Buf)
 }
 
-// Into writes the latents of n frames, n x Info.FrameBytes bytes, into dst, (n*P) x D.
+// Into encodes n frames, n x Info.FrameBytes bytes, and writes their latents to dst,
+// (n*P) x D, on the device. It stops between batches if ctx is cancelled.
 func (e *Encoder) Into(ctx context.Context, dst device.Mat, frames []byte) error {
 	return e.batches(ctx, frames, func(from, n int) {
 		e.world.Encode(dst.RowRange(from*e.info.Patches, n*e.info.Patches), e.pixels, n)
 	})
 }
 
-// Latents writes those of n frames, n x Info.FrameBytes bytes, into dst, n x P*D numbers of the host.
+// Latents encodes n frames, n x Info.FrameBytes bytes, and writes their latents to
+// dst, n x P*D numbers in host memory. It stops between batches if ctx is cancelled.
 func (e *Encoder) Latents(ctx context.Context, dst []float32, frames []byte) error {
 	width := e.info.Patches * e.info.Dim
 	return e.batches(ctx, frames, func(from, n int) {
@@ -49,7 +56,9 @@ func (e *Encoder) Latents(ctx context.Context, dst []float32, frames []byte) err
 	})
 }
 
-// batches uploads frames and has each batch of n encoded, which begins with frame from.
+// batches splits frames into batches, uploads each one to e.pixels and calls encode
+// with the index of its first frame and its number of frames n. It returns the first
+// error of ctx or of the device.
 func (e *Encoder) batches(ctx context.Context, frames []byte, encode func(from, n int)) error {
 	d, size := e.world.Device(), e.info.FrameBytes()
 	all := len(frames) / size

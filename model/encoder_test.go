@@ -14,7 +14,7 @@ import (
 	"scalewm/model/lewm"
 )
 
-// small is a model of frames of 4 x 4 pixels and latents of 5 numbers.
+// small returns a model for frames of 4 x 4 pixels with latents of 5 numbers.
 func small(t *testing.T) model.World {
 	t.Helper()
 	m, err := lewm.New(ref.New(), lewm.Config{ImageSize: 4, Patch: 2, Width: 4, Layers: 1, Heads: 2, MLP: 6, Dim: 5, Projector: 6, PredictorDepth: 1,
@@ -25,7 +25,8 @@ func small(t *testing.T) model.World {
 	return m
 }
 
-// A latent is the same whatever frames are encoded beside it, and on the device as on the host.
+// The latent of a frame does not depend on the other frames of its batch, and Into
+// and Latents return the same values.
 func TestEncoder(t *testing.T) {
 	w, r := small(t), rand.New(rand.NewPCG(1, 2))
 	info, dev := w.Info(), w.Device()
@@ -49,18 +50,19 @@ func TestEncoder(t *testing.T) {
 		dev.Download(one, row)
 		for name, got := range map[string][]float32{"host": all, "device": onDevice} {
 			if !slices.Equal(got[i*info.Dim:(i+1)*info.Dim], one) {
-				t.Fatalf("%s: frame %d has another latent alone than among %d", name, i, n)
+				t.Fatalf("%s: frame %d has a different latent when encoded alone than among %d", name, i, n)
 			}
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := e.Latents(ctx, all, frames); !errors.Is(err, context.Canceled) {
-		t.Errorf("frames are encoded after a cancel: %v", err)
+		t.Errorf("Latents ignores a cancelled context: %v", err)
 	}
 }
 
-// E episodes of C candidates each are predicted as each candidate alone from its episode's start.
+// Predict and Costs of E episodes with C candidates each give the same values as a
+// call per candidate with the start of its episode.
 func TestPredict(t *testing.T) {
 	w, r := small(t), rand.New(rand.NewPCG(3, 4))
 	const episodes, candidates, h = 2, 3, 2

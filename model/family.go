@@ -14,38 +14,55 @@ import (
 	"scalewm/model/weights"
 )
 
-// Geometry is the shape of the models of one family, and counts what their work takes: floating point operations of
-// matrix products, a multiply-add as two. Its JSON is in the sidecar of a checkpoint and in the spec that names a training.
+// Geometry describes the shape of a model of one family: layer widths, depths, frame
+// size, action width. It can build such a model, and it predicts the work of the
+// model's calls in floating point operations. Only matrix multiplications count, and
+// a multiply-add counts as two operations.
+//
+// The JSON form of a Geometry is stored in the sidecar of a checkpoint, and in the
+// spec whose hash names a training run. Renaming a field therefore renames existing
+// runs.
 type Geometry interface {
-	// Validate names the first field that cannot work.
+	// Validate returns an error that names the first invalid field.
 	Validate() error
-	// Info is the shape of the models as others see them; it may be called on a valid geometry alone.
+	// Info returns the shape that is common to all families. The Geometry must be
+	// valid.
 	Info() Info
-	// Declare builds a model without memory.
+	// Declare builds a model without allocating memory for its parameters.
 	Declare() (Trainable, error)
-	// Words describe the encoder, the latents and the predictor to a person.
+	// Words describes the encoder, the latents and the predictor for human readers.
 	Words() (encoder, latents, predictor string)
-	// Hydra is the config.json, to be written as JSON, from which stable-worldmodel makes the reference implementation's
-	// modules, and tensors that these have and a Trainable has not.
+	// Hydra returns the contents of the config.json, to be encoded as JSON, from
+	// which stable-worldmodel constructs the modules of its implementation. more
+	// holds tensors that those modules have and a Trainable does not.
 	Hydra() (config any, more []weights.Tensor)
 
-	StepFLOP(batch, directions int) float64 // a training step, forward and backward
-	EncodeFLOP(frames int) float64          // Encode of that many frames
-	PlanFLOP(candidates, h int) float64     // Rollout of that many candidates of h blocks
+	// StepFLOP returns the operations of one training step on batch clips, forward
+	// and backward. directions is the number of random projections of SIGReg.
+	StepFLOP(batch, directions int) float64
+	// EncodeFLOP returns the operations of Encode for that many frames.
+	EncodeFLOP(frames int) float64
+	// PlanFLOP returns the operations of Rollout for that many candidates of h
+	// blocks.
+	PlanFLOP(candidates, h int) float64
 }
 
-// Section is a family's table of a preset: a pointer to a struct whose keys TOML sets.
+// Section is a family's table in a preset. Its implementations are pointers to
+// structs, whose fields the TOML decoder sets.
 type Section interface {
-	// Geometry is that of a method's models on a task with actions of that many numbers. backbone is what a frozen
-	// encoder's file was read as, in the type that the family takes; nil: no file was given.
+	// Geometry returns the geometry of a method's models for a task whose actions
+	// have actionDim components. backbone is the content of the file of a frozen
+	// encoder, in the type that the family expects, or nil if no file was given.
 	Geometry(m Method, actionDim int, backbone any) (Geometry, error)
-	// Training is what the family's trainings have in place of the preset's [train]; zero: nothing.
+	// Training returns the fields in which the family's training differs from the
+	// preset's [train] table. Zero fields leave the preset's values unchanged.
 	Training() Schedule
-	// With is a copy with another Schedule.
+	// With returns a copy of the section with another Schedule.
 	With(Schedule) Section
 }
 
-// Schedule is the part of a training's recipe that families may have their own of.
+// Schedule holds the parts of a training recipe that a family may override. A zero
+// field means that the family does not override it.
 type Schedule struct {
 	Batch  int     `toml:"batch" json:"batch"`   // clips a step
 	Steps  int     `toml:"steps" json:"steps"`   // optimiser steps; 0: Epochs decide
@@ -53,42 +70,52 @@ type Schedule struct {
 	LR     float64 `toml:"lr" json:"lr"`
 }
 
-// Trainable is a model as its training sees it. It is declared; the terms of the
-// loss add parameters of their own to Params; Alloc makes the memory of all; then
-// come the steps: Forward, and the gradients from the predictor back to the frames.
+// Trainable is a model as the training loop uses it. The order of calls is:
+//
+//  1. Geometry.Declare creates the model, which declares its parameters.
+//  2. The loss terms append parameters of their own to Params.
+//  3. Alloc allocates all of them, then Init or a checkpoint sets their values.
+//  4. Each step calls Forward, then PredictorGrad and, for a Learner, EncoderGrad.
 type Trainable interface {
-	// Params are what the optimiser changes, and the buffers that a resumed
-	// training needs besides. What a family keeps frozen is not among them.
+	// Params returns the parameters that the optimiser updates, and the buffers that
+	// a resumed training also needs. Frozen weights are not part of them.
 	Params() *nn.Set
-	// Alloc makes the memory, with gradients if train.
+	// Alloc allocates the model's memory on dev, including gradients if train is
+	// true.
 	Alloc(dev device.Device, train bool)
 	// Init draws the initial values of Params from the seed and the tensors' names.
 	Init(seed int64)
-	// Forward encodes a batch and predicts its latents; what the gradients need
-	// stays in the arena of the pass.
+	// Forward encodes a batch and predicts its latents. Activations that the backward
+	// pass needs are allocated in the arena of p, and live until that arena is reset.
 	Forward(p *nn.Pass, b Batch) Output
-	// PredictorGrad goes from the gradients at the predictions and their targets
-	// to the latents: it adds to demb, and to the gradients of the parameters on
-	// its way. It follows a Forward once for each term that sees predictions. demb and
-	// dtarget are not given where the model is no Learner.
+	// PredictorGrad backpropagates through the predictor. dpred and dtarget, shaped
+	// as Output.Pred, are the gradients of the loss with respect to the predictions
+	// and their targets. It adds the gradient with respect to the latents to demb,
+	// (B*T*P) x D, and the gradients of the parameters to Params. It is called once
+	// per loss term that depends on the predictions, always after a Forward. demb and
+	// dtarget are zero Mats if the model is not a Learner.
 	PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat)
-	// Own are the parameters and buffers of a checkpoint, in its order; those of loss terms are not among them.
+	// Own returns the parameters and buffers that a checkpoint holds, in its order.
+	// Those of loss terms are excluded.
 	Own() []*nn.Param
-	// Counts are the training steps that normalisations count, which a checkpoint holds behind Own.
+	// Counts returns the step counters of the BatchNorm layers. A checkpoint stores
+	// them after the tensors of Own.
 	Counts() []Count
-	// Ready is the model as a World, once Own has a checkpoint's values.
+	// Ready returns the model as a World. The values of Own must have been set.
 	Ready() (World, error)
-	// Free gives the memory back.
+	// Free releases the model's memory.
 	Free()
 }
 
-// Count is a number of a checkpoint that is no parameter.
+// Count is an integer tensor of a checkpoint, such as PyTorch's num_batches_tracked.
+// N points into the layer that counts.
 type Count struct {
 	Name string
 	N    *int64
 }
 
-// Tensors are what a checkpoint of m holds.
+// Tensors downloads what a checkpoint of m holds: the tensors of Own, then those of
+// Counts.
 func Tensors(dev device.Device, m Trainable) (ts []weights.Tensor) {
 	for _, p := range m.Own() {
 		v := make([]float32, p.Len())
@@ -101,56 +128,82 @@ func Tensors(dev device.Device, m Trainable) (ts []weights.Tensor) {
 	return ts
 }
 
-// Learner is a Trainable whose encoder learns. Any other is a World too, and the latents
-// that its Encode makes are constants: they are made once and have no gradient.
+// Learner is a Trainable whose encoder is trained. A Trainable that is not a Learner
+// has a frozen encoder and must implement World too: the training computes its
+// latents by Encode, outside the training step, and may cache them, because they are
+// constants without a gradient.
 type Learner interface {
 	Trainable
-	// EncoderGrad goes from the gradient at the latents to the frames.
+	// EncoderGrad backpropagates demb, (B*T*P) x D, the gradient with respect to the
+	// latents, through the encoder. It follows all calls of PredictorGrad of a step.
 	EncoderGrad(p *nn.Pass, demb device.Mat)
 }
 
-// Batch is B clips of T = History+1 frames, rows and frames counted b*T+t.
+// Batch is the input of a training step: B clips of T = History+1 frames. Frame t of
+// clip b has index b*T+t, for frames and for rows alike.
 type Batch struct {
-	B      int
-	Pixels device.Bytes // (B*T) frames of FrameSize^2 x 3
-	Frames device.Ints  // which frames of Pixels, if that is a whole data set; nil: the first
-	// Features, (B*T*P) x D, are what a frozen encoder made of the frames, instead of
-	// Pixels; only models that are no Learner take them.
+	B int
+	// Pixels holds B*T frames of FrameSize x FrameSize x 3 bytes, or more if Frames
+	// is set.
+	Pixels device.Bytes
+	// Frames lists the indices of the batch's frames within Pixels, where Pixels is a
+	// data set that the device caches. If it is nil, the batch is the first B*T
+	// frames.
+	Frames device.Ints
+	// Features, (B*T*P) x D, are the outputs of the frozen encoder for these frames.
+	// They replace Pixels for models that are not a Learner.
 	Features device.Mat
-	Actions  device.Mat // (B*T) x ActionWidth, z-scored
+	// Actions, (B*T) x A, holds one z-scored action block per frame.
+	Actions device.Mat
 }
 
-// Output is what the loss sees of a batch.
+// Output is what the loss terms see of a batch.
 type Output struct {
-	Emb    device.Mat // (B*T*P) x D: latents of all frames
-	Act    device.Mat // (B*T) x D: embedded action blocks; not given where tokens hold them
-	Pred   device.Mat // (B*History*P) x D: row b*History+t predicts frame t+1
-	Target device.Mat // as Pred: the latents that it should have predicted
+	// Emb, (B*T*P) x D, holds the latents of all frames.
+	Emb device.Mat
+	// Act, (B*T) x D, holds the embedded action blocks. It is the zero Mat if the
+	// model makes the actions part of the predictor's tokens.
+	Act device.Mat
+	// Pred, (B*History*P) x D, holds the predictions: row b*History+t, or for P > 1
+	// row-block, predicts the latents of frame t+1 of clip b.
+	Pred device.Mat
+	// Target, shaped as Pred, holds the latents that should have been predicted.
+	Target device.Mat
 }
 
-// Family is a kind of world model. Its package registers it, and no other package names it.
+// Family describes a kind of world model. The family's package registers one, and no
+// package outside it refers to the family by name.
 type Family struct {
-	Name    string // in sidecars and in the table of methods
-	Section string // its table in presets
-	// New is an empty Section.
-	New func() Section
-	// Decode reads a geometry from the JSON of a sidecar.
+	// Name identifies the family in sidecars and in the table of methods.
+	Name string
+	// Section is the name of the family's table in presets, and New returns an empty
+	// value to decode it into.
+	Section string
+	New     func() Section
+	// Decode parses the geometry in a sidecar, which is JSON.
 	Decode func(config []byte) (Geometry, error)
 
-	// What follows is for published files, which do not say their kind.
+	// The remaining fields are for published checkpoints, which have no sidecar and do
+	// not state their family.
 
-	Method string // of published checkpoints
-	Mark   string // ends the name of a tensor that models of no other family have
-	// Root is a tensor that every model of the family has. What is before its name in a file is a trainer's wrapper.
+	// Method is the method of the family's published checkpoints.
+	Method string
+	// Mark is the suffix of a tensor name that only models of this family have.
+	Mark string
+	// Root is the name of a tensor that every model of the family has. If a file has
+	// a prefix before that name, all names have it: it comes from a trainer's wrapper
+	// module, and is removed.
 	Root string
-	// Rename gives a tensor the name that it has here, "" where the model does not need it; Transformers5 is the name in
-	// generation 5 of transformers of a tensor with a name of ours.
+	// Rename maps the name of a tensor in a published file to the name used here, or to
+	// "" if the model does not need the tensor. Transformers5 maps a name used here to
+	// the name in version 5 of the transformers library.
 	Rename, Transformers5 func(name string) string
-	// Describe reads a geometry from a published config.json and, where that leaves things out, from the tensors.
+	// Describe derives the geometry from a published config.json and, for what the config
+	// omits, from the shapes of the tensors.
 	Describe func(config []byte, f *weights.File) (Geometry, error)
 }
 
-// DecodeAs is Decode of a Family whose geometry is a G.
+// DecodeAs implements Family.Decode for a family whose geometry has the type G.
 func DecodeAs[G Geometry](config []byte) (Geometry, error) {
 	var g G
 	if err := json.Unmarshal(config, &g); err != nil {
@@ -159,15 +212,18 @@ func DecodeAs[G Geometry](config []byte) (Geometry, error) {
 	return g, nil
 }
 
-// Checkpoint is a checkpoint that fits its geometry, without a device.
+// Checkpoint is a checkpoint in host memory whose tensors have been checked against
+// its geometry.
 type Checkpoint struct {
 	Geometry Geometry
-	Tensors  []weights.Tensor // as they would be written again
-	family   Family
-	model    Trainable
+	// Tensors are in the order in which a checkpoint is written: Own, then Counts.
+	Tensors []weights.Tensor
+	family  Family
+	model   Trainable
 }
 
-// World is the model on a device.
+// World allocates the model on dev, uploads the tensors and returns the model in
+// evaluation mode. It may be called once, since the Checkpoint holds a single model.
 func (c *Checkpoint) World(dev device.Device) (World, error) {
 	c.model.Alloc(dev, false)
 	own := c.model.Own()
@@ -184,7 +240,9 @@ func (c *Checkpoint) World(dev device.Device) (World, error) {
 	return w, err
 }
 
-// Published are the tensors by the names of a generation of transformers, 4 or 5, and the config.json for them.
+// Published returns the tensors and the config.json of the checkpoint in the form
+// that stable-worldmodel publishes. transformers is the major version of the
+// transformers library, 4 or 5, whose tensor names are used.
 func (c *Checkpoint) Published(transformers int) ([]weights.Tensor, []byte, error) {
 	ts := slices.Clone(c.Tensors)
 	for i := range ts {
@@ -200,18 +258,21 @@ func (c *Checkpoint) Published(transformers int) ([]weights.Tensor, []byte, erro
 	return append(ts, more...), append(text, '\n'), nil
 }
 
+// families is sorted by name, so that messages and Families do not depend on the
+// order of package initialisation.
 var families []Family
 
-// Register makes a family known; its package does so when it is linked in.
+// Register adds a family. The family's package calls it from init.
 func Register(f Family) {
 	families = append(families, f)
 	slices.SortFunc(families, func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Families are those that are linked in, by name.
+// Families returns the registered families, sorted by name.
 func Families() []Family { return slices.Clone(families) }
 
-func known() string {
+// familyNames lists the registered families for messages.
+func familyNames() string {
 	var names []string
 	for _, f := range families {
 		names = append(names, f.Name)
@@ -219,18 +280,20 @@ func known() string {
 	return strings.Join(names, ", ")
 }
 
-// FamilyOf is the family of a name.
+// FamilyOf returns the family with the given name.
 func FamilyOf(name string) (Family, error) {
 	for _, f := range families {
 		if f.Name == name {
 			return f, nil
 		}
 	}
-	return Family{}, fmt.Errorf("no family of models is named %q (hint: this program knows %s)", name, known())
+	return Family{}, fmt.Errorf("no family of models is named %q (hint: this program knows %s)", name, familyNames())
 }
 
-// Read checks a checkpoint of any family, as weights.Load read it. Tensors get the names that ours have, and a sidecar
-// of kind weights.Published gets what the family can say.
+// Read checks a checkpoint of any family that weights.Load has read, and renames its
+// tensors to the names used here. If s is of kind weights.Published, Read recognises
+// the family by a tensor's name (Family.Mark) and fills in s from the family's
+// conventions.
 func Read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
 	for _, fam := range families {
 		if s.Kind == fam.Name || s.Kind == weights.Published && fam.Mark != "" && slices.ContainsFunc(f.Names(), func(n string) bool { return strings.HasSuffix(n, fam.Mark) }) {
@@ -238,11 +301,14 @@ func Read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
 		}
 	}
 	if s.Kind == weights.Published {
-		return nil, fmt.Errorf("its tensors are of no kind that is known (hint: this program knows %s)", known())
+		return nil, fmt.Errorf("its tensors match no family of models (hint: this program knows %s)", familyNames())
 	}
-	return nil, fmt.Errorf("the checkpoint is of kind %q (hint: this program knows %s; use the one that wrote it)", s.Kind, known())
+	return nil, fmt.Errorf("the checkpoint is of kind %q (hint: this program knows %s; use the program that wrote the checkpoint)", s.Kind, familyNames())
 }
 
+// read is Read for a checkpoint of this family. It removes wrappers' prefixes,
+// renames the tensors, completes the sidecar of a published file, and checks the
+// tensors against the geometry.
 func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
 	if err := f.Unwrap(fam.Root); err != nil {
 		return nil, err
@@ -250,7 +316,9 @@ func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error)
 	if err := f.Rename(fam.Rename); err != nil {
 		return nil, err
 	}
-	if s.Kind == weights.Published { // whose training saw all episodes, as in the protocol paper, and says no task or seed
+	// A published file records no protocol, task or seed. Its training used all
+	// episodes, as under the protocol "paper".
+	if s.Kind == weights.Published {
 		g, err := fam.Describe(s.Config, f)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", weights.HydraName, err)
@@ -271,6 +339,7 @@ func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error)
 	if err != nil {
 		return nil, err
 	}
+	// Take returns an error unless the file has exactly these tensors, in these shapes.
 	var names []string
 	shapes := map[string][]int{}
 	for _, p := range m.Own() {
@@ -286,8 +355,8 @@ func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error)
 	return &Checkpoint{g, ts, fam, m}, nil
 }
 
-// Load reads a checkpoint of any family onto dev: its folder, or its safetensors
-// or .pt file.
+// Load reads a checkpoint of any family onto dev. path is a checkpoint's folder, or a
+// safetensors or .pt file.
 func Load(dev device.Device, path string) (World, *weights.Sidecar, error) {
 	f, s, err := weights.Load(path)
 	if err != nil {
@@ -304,8 +373,9 @@ func Load(dev device.Device, path string) (World, *weights.Sidecar, error) {
 	return w, s, nil
 }
 
-// Describe is the sidecar of the checkpoint in a folder; of a published one, which has none, what its tensors
-// and its config tell. The error wraps fs.ErrNotExist where there is no checkpoint.
+// Describe returns the sidecar of the checkpoint in a folder. A published checkpoint
+// has none, so that Describe derives it from the tensors and the config.json. The
+// error wraps fs.ErrNotExist if the folder has no checkpoint.
 func Describe(dir string) (*weights.Sidecar, error) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -8,28 +8,39 @@ import (
 	"strings"
 )
 
-// Names of the terms of training losses. What computes them is in model/objective; their weights are in presets.
+// Names of the terms of training losses. model/objective computes them, and presets set
+// their weights.
 const (
-	Prediction  = "prediction"  // mean squared error of the predicted latents
-	SIGReg      = "sigreg"      // distance of the latents' distribution from a normal one
-	Correlation = "correlation" // 1 - correlation of distances between latents and between states q
-	Regression  = "regression"  // mean squared error of q, read from the latents by a small head
+	// Prediction is the mean squared error of the predicted latents.
+	Prediction = "prediction"
+	// SIGReg is the distance of the latents' distribution from a standard normal one. It
+	// prevents the collapse of all latents to one point, for which Prediction is 0.
+	SIGReg = "sigreg"
+	// Correlation is 1 - the correlation, over pairs of frames, between the distance
+	// of the two latents and that of the two task states q.
+	Correlation = "correlation"
+	// Regression is the mean squared error of q as predicted from the latents by a
+	// small head.
+	Regression = "regression"
 )
 
 // Term is one summand of a training loss.
 type Term struct {
-	Name  string
-	UsesQ bool // it sees the task state q
+	Name string
+	// UsesQ reports whether the term needs the task state q of each frame.
+	UsesQ bool
 }
 
-// Weights are those of the terms of a loss: by the term's name, then by task. A preset has them in TOML, where a
-// number is the weight on every task: "sigreg = 0.09", "correlation = { reacher = 0.15, others = 0.1 }".
+// Weights holds the weights of loss terms, by the term's name, then by task. A preset
+// writes them in TOML, where a plain number applies to every task: "sigreg = 0.09",
+// "correlation = { reacher = 0.15, others = 0.1 }".
 type Weights map[string]map[string]float64
 
-// Others is the key, in place of a task, of the weight on all tasks that a term does not name.
+// Others is the key, used in place of a task's name, of the weight for all tasks that
+// a term does not name.
 const Others = "others"
 
-// On is the weight of a term on a task, and false where there is none.
+// On returns the weight of a term on a task, and false if there is none.
 func (w Weights) On(term, task string) (float64, bool) {
 	v, ok := w[term][task]
 	if !ok {
@@ -38,7 +49,8 @@ func (w Weights) On(term, task string) (float64, bool) {
 	return v, ok
 }
 
-// With is a copy in which a term has another weight on a task.
+// With returns a copy of w in which a term has weight v on a task. The receiver is
+// not modified.
 func (w Weights) With(term, task string, v float64) Weights {
 	c := Weights{term: {}}
 	maps.Copy(c, w)
@@ -51,7 +63,9 @@ func (w Weights) With(term, task string, v float64) Weights {
 	return c
 }
 
-// UnmarshalTOML adds the weights of a table, and keeps those that it does not name.
+// UnmarshalTOML merges a table into w. Weights that the table does not name are left
+// unchanged, except that a plain number for a term replaces that term's weights on
+// all tasks.
 func (w *Weights) UnmarshalTOML(table any) error {
 	terms, ok := table.(map[string]any)
 	if !ok {
@@ -77,67 +91,78 @@ func (w *Weights) UnmarshalTOML(table any) error {
 	return nil
 }
 
-// Method is one column of the paper's tables: what acts, and how it was trained.
+// Method is one column of the paper's tables: how the actions of an arm are chosen
+// and how its model was trained.
 type Method struct {
-	Name   string // in flags, folders and cells
-	Title  string // in tables and figures
-	Family string // of its world model; "" where actions are random
-	Terms  []Term // of its training loss; none where nothing is trained
-	Floor  bool   // a control without learning
-	// Pretrained: the frozen encoder is a file's, which whoever trains gives.
+	Name  string // in flags, folders and cells
+	Title string // in tables and figures
+	// Family is the family of the world model, or "" if actions are random.
+	Family string
+	// Terms are the terms of the training loss. There are none if nothing is trained.
+	Terms []Term
+	// Floor marks a control without learning: a lower bound for the other methods.
+	Floor bool
+	// Pretrained means that the frozen encoder's weights come from a file that the user
+	// passes to the training.
 	Pretrained bool
-	// NoGradient: its planning cost has none, so that gradient descent leaves it out.
+	// NoGradient means that the planning cost is not differentiable. Gradient descent
+	// is not run for such a method.
 	NoGradient bool
-	// Extra: it takes part in a reproduction only where it is named.
+	// Extra excludes the method from a reproduction that does not name it.
 	Extra bool
-	// Group is shared by methods whose planning costs have one scale. They share
-	// MPPI's temperature, which is chosen with the baseline, and two of them are
-	// paired only at equal temperature. A method without a group plans at the
-	// stock temperature and may be paired with any.
+	// Group is shared by methods whose planning costs have the same scale. MPPI's
+	// temperature is relative to that scale, so methods of a group use one
+	// temperature, chosen with the baseline, and are paired only at equal
+	// temperature. A method without a group uses the default temperature and may be
+	// paired with any other.
 	Group string
-	// Against names the methods that a report pairs it with.
+	// Against names the methods that a report compares this one with.
 	Against []string
 }
 
-// Plans says whether the method searches with a world model; random actions do not.
+// Plans reports whether the method plans with a world model. Only random actions do
+// not.
 func (m Method) Plans() bool { return m.Family != "" }
 
-// Trained says whether the method's weights are learnt.
+// Trained reports whether the method's weights are learnt.
 func (m Method) Trained() bool { return len(m.Terms) > 0 }
 
-// Usual says whether a reproduction has the method unless it is told otherwise.
+// Usual reports whether a reproduction includes the method by default.
 func (m Method) Usual() bool { return !m.Extra }
 
-// UsesQ says whether a term of the method's loss sees the task state q.
+// UsesQ reports whether a term of the method's loss needs the task state q.
 func (m Method) UsesQ() bool {
 	return slices.ContainsFunc(m.Terms, func(t Term) bool { return t.UsesQ })
 }
 
-// Families of model/lewm and model/dinowm.
+// Names of the families that model/lewm and model/dinowm register.
 const (
 	FamilyLeWM   = "lewm"
 	FamilyDinoWM = "dinowm"
 )
 
-// Names of the methods that code has to tell apart: the baseline that the others
-// are compared with, and the two floors.
+// Names of the methods that code must distinguish: the baseline that the others are
+// compared with, and the two floors.
 const (
 	Baseline  = "lewm"
 	Untrained = "untrained" // the initial weights of the baseline
 	Random    = "random"    // uniform random actions
 )
 
-// latentSums is the group of methods whose cost is a sum over one latent.
+// latentSums is the group of methods whose planning cost is a sum of squares over one
+// latent of D numbers.
 const latentSums = "lewm"
 
+// Terms that several methods have.
 var (
 	prediction = Term{Name: Prediction}
 	sigreg     = Term{Name: SIGReg}
 )
 
-// methods is the table of all methods, in the order of the paper's tables, then
-// the floors. Nothing outside this file, the families' own packages, presets and
-// published data names a method: this table says what a method is.
+// methods is the table of all methods, in the order of the paper's tables, followed
+// by the floors. A method's properties are defined here alone. Apart from this file,
+// only the families' own packages, presets and published data refer to a method by
+// name.
 var methods = []Method{
 	{Name: Baseline, Title: "LeWM", Family: FamilyLeWM, Group: latentSums, Terms: []Term{prediction, sigreg}},
 	{Name: "scale", Title: "SCALE", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline, "aux"},
@@ -150,10 +175,11 @@ var methods = []Method{
 	{Name: Random, Title: "Random", Floor: true},
 }
 
-// Methods lists all methods, in the order of tables.
+// Methods returns all methods in the order of the paper's tables.
 func Methods() []Method { return slices.Clone(methods) }
 
-// MethodNames lists the names of the methods that keep says yes to; nil keeps all.
+// MethodNames returns the names of the methods for which keep returns true, or all
+// names if keep is nil.
 func MethodNames(keep func(Method) bool) []string {
 	var names []string
 	for _, m := range methods {
@@ -164,17 +190,17 @@ func MethodNames(keep func(Method) bool) []string {
 	return names
 }
 
-// LookUp finds a method by name.
+// LookUp returns the method with the given name.
 func LookUp(name string) (Method, error) {
-	if i := place(name); i < len(methods) {
+	if i := methodIndex(name); i < len(methods) {
 		return methods[i], nil
 	}
 	return Method{}, fmt.Errorf("no method named %q (hint: one of %s)", name, strings.Join(MethodNames(nil), ", "))
 }
 
-// MethodOf is LookUp for records of programs that may know other methods: an
-// unknown name is its own title, plans, belongs to no group and is paired with
-// the baseline.
+// MethodOf returns the method with the given name, for records that may come from a
+// program with other methods. An unknown method uses its name as title and as family,
+// plans with a model, belongs to no group and is compared with the baseline.
 func MethodOf(name string) Method {
 	m, err := LookUp(name)
 	if err != nil {
@@ -183,13 +209,15 @@ func MethodOf(name string) Method {
 	return m
 }
 
-// CompareMethods orders names as tables do; unknown ones come last, by alphabet.
+// CompareMethods orders names as in the paper's tables. Unknown names come last, in
+// alphabetical order.
 func CompareMethods(a, b string) int {
-	return cmp.Or(place(a)-place(b), strings.Compare(a, b))
+	return cmp.Or(methodIndex(a)-methodIndex(b), strings.Compare(a, b))
 }
 
-// place is a method's in the table, behind it of an unknown one.
-func place(name string) int {
+// methodIndex returns the index of a method in the table, or len(methods) if it is
+// unknown.
+func methodIndex(name string) int {
 	for i, m := range methods {
 		if m.Name == name {
 			return i

@@ -1,43 +1,69 @@
-// Package model says what a world model is to those who use one: it encodes
-// frames into latents of P patches x D numbers and predicts the latents that
-// follow from blocks of actions. Families live below it (lewm), as do
-// layers (nn), objectives, training and weights. It knows no task and no simulator.
+// Package model defines what a world model is to the code that trains it or plans
+// with it.
+//
+// A world model encodes a frame into a latent of P patches x D numbers, and predicts
+// the latents that follow from blocks of actions. The package has two views of it:
+//
+//   - World is a model in evaluation mode. Planners call Encode and Rollout. Load
+//     reads one from a checkpoint, and Encoder runs one over frames in host memory.
+//   - Trainable is a model in training. Package model/train drives it.
+//
+// The architectures are in families, packages below this one (lewm, dinowm) that call
+// Register. A family's Geometry is the shape of its models. The table of methods, in
+// method.go, says which family and which loss terms a method has.
+//
+// The package does not depend on tasks or simulators. Layers are in model/nn, loss
+// terms in model/objective, file formats in model/weights.
+//
+// Shapes in comments use these letters: B clips, T frames of a clip, N = B*T, D
+// latent width, P patches, E episodes, C candidates, H horizon in blocks, A width of
+// an action block, K pairs.
 package model
 
 import "scalewm/model/device"
 
-// Schema is the version of the checkpoint sidecar that this program writes.
+// Schema is the version of the checkpoint sidecar. Read rejects other versions.
 const Schema = 1
 
 // Info is the shape of a world model.
 type Info struct {
-	Kind        string `json:"kind"`         // name of the family
-	Patches     int    `json:"patches"`      // P latents a frame
-	Dim         int    `json:"dim"`          // D numbers a latent
-	History     int    `json:"history"`      // frames the predictor sees
-	FrameSize   int    `json:"frame_size"`   // edge of the frames it encodes, pixels
-	Patch       int    `json:"-"`            // edge of the encoder's patches, pixels
-	ActionWidth int    `json:"action_width"` // numbers of a block: frame skip x action dim
-	FrameSkip   int    `json:"frame_skip"`
-	// CostMean: the planning cost is a mean over P*D (DINO-WM), not a sum (LeWM family).
+	Kind    string `json:"kind"`    // name of the family
+	Patches int    `json:"patches"` // P, latent rows per frame
+	Dim     int    `json:"dim"`     // D, numbers per latent row
+	// History is the number of frames that the predictor sees.
+	History int `json:"history"`
+	// FrameSize is the edge of the square frames that the model encodes, and Patch
+	// that of the encoder's patches, both in pixels.
+	FrameSize int `json:"frame_size"`
+	Patch     int `json:"-"`
+	// ActionWidth is A, the numbers in an action block: FrameSkip env steps times the
+	// components of one action.
+	ActionWidth int `json:"action_width"`
+	FrameSkip   int `json:"frame_skip"`
+	// CostMean means that the planning cost is the mean over the P*D squared differences
+	// (DINO-WM) instead of their sum (LeWM family).
 	CostMean bool `json:"cost_mean"`
-	// Backbone is the SHA-256 of the weights of a frozen encoder; "" where the encoder learns.
+	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the
+	// encoder learns.
 	Backbone string `json:"backbone,omitempty"`
-	// Resample is how a frozen encoder resamples its table of positions, of which its features depend.
+	// Resample names the way in which a frozen encoder resamples its position table. Its
+	// features depend on it, so caches of features are keyed by it.
 	Resample string `json:"-"`
 }
 
-// ClipFrames is T, the frames of a training clip.
+// ClipFrames returns T, the number of frames in a training clip: the history and the
+// frame that follows it.
 func (i Info) ClipFrames() int { return i.History + 1 }
 
-// ActionDim is the numbers of one action of the task.
+// ActionDim returns the number of components of one action of the task.
 func (i Info) ActionDim() int { return i.ActionWidth / i.FrameSkip }
 
-// FrameBytes is the size of a frame.
+// FrameBytes returns the size in bytes of one RGB frame.
 func (i Info) FrameBytes() int { return 3 * i.FrameSize * i.FrameSize }
 
-// SplitBlock divides the width of an action block into env steps and numbers a step,
-// for published configs, which do not say how: every published data set has 5 steps.
+// SplitBlock divides the width of an action block into env steps and numbers per
+// step. Published configs give only the product. Every published data set uses 5
+// steps per block, so a width that 5 does not divide is taken as one step.
 func SplitBlock(width int) (frameSkip, actionDim int) {
 	const published = 5
 	if width%published == 0 {
@@ -46,36 +72,42 @@ func SplitBlock(width int) (frameSkip, actionDim int) {
 	return 1, width
 }
 
-// World is a model in evaluation mode on one device. It is used by one
-// goroutine at a time.
+// World is a model in evaluation mode on one device. It must be used by one goroutine
+// at a time.
 type World interface {
 	Info() Info
 	Device() device.Device
-	// Encode writes the latents of n frames (FrameSize^2 x 3 bytes each) into dst, (n*P) x D.
+	// Encode writes the latents of n frames, FrameSize x FrameSize x 3 bytes each, to
+	// dst, (n*P) x D.
 	Encode(dst device.Mat, frames device.Bytes, n int)
-	// Rollout predicts from one context latent an episode, start (E*P) x D, under
-	// candidates (E*C) x (H*ActionWidth) in z-scored action space. dst is
-	// (E*C*P) x D: the latent after the last block. Those in between are what
-	// the candidates' first blocks alone lead to.
+	// Rollout predicts the effect of action sequences. start, (E*P) x D, holds one
+	// latent per episode. candidates, (E*C) x (H*A), holds C sequences of h blocks
+	// for each episode, z-scored as in training. dst, (E*C*P) x D, receives the
+	// latent after the last block of each. The intermediate latents are not returned:
+	// a rollout of the first blocks alone gives the same values.
 	Rollout(dst, start, candidates device.Mat, h int)
-	// PredictorCalls counts the predictor's calls for one candidate of h blocks (NFE).
+	// PredictorCalls returns the number of evaluations of the predictor (NFE) for one
+	// candidate of h blocks.
 	PredictorCalls(h int) int
-	// Free gives the model's memory on its device back.
+	// Free releases the model's memory on its device.
 	Free()
 }
 
-// Predict is Rollout on the host's memory: start is E x P*D numbers, candidates of h blocks
-// (E*C) x h*ActionWidth, and the result (E*C) x P*D, what each candidate leads to from its episode's start.
+// Predict is Rollout on host memory. start has E x P*D numbers and candidates (E*C) x
+// h*A. The result has (E*C) x P*D numbers: the latent that each candidate reaches
+// from its episode's start.
 func Predict(w World, start, candidates []float32, h int) ([]float32, error) {
 	return predict(w, start, candidates, nil, h)
 }
 
-// Costs are those of Predict's latents by Info: E x C distances from the episodes' goals, which are shaped as start.
+// Costs returns the planning costs of the latents that Predict computes: E x C
+// distances to the goals of the episodes. goals is shaped as start. Info.CostMean
+// selects the kind of distance.
 func Costs(w World, start, candidates, goals []float32, h int) ([]float32, error) {
 	return predict(w, start, candidates, goals, h)
 }
 
-// predict is Predict, or Costs where there are goals.
+// predict implements Predict, and Costs if goals is not nil.
 func predict(w World, start, candidates, goals []float32, h int) ([]float32, error) {
 	d, info := w.Device(), w.Info()
 	a := device.NewArena(d)
@@ -98,18 +130,22 @@ func predict(w World, start, candidates, goals []float32, h int) ([]float32, err
 	return out, d.Err()
 }
 
-// Counted is a World whose work can be counted and whose training can be timed.
+// Counted is a World that exposes its geometry, so that its work can be counted in
+// floating point operations and its training timed.
 type Counted interface {
 	World
-	Geometry() Geometry // that it was declared with
+	// Geometry returns the geometry that the model was declared with.
+	Geometry() Geometry
 }
 
-// Differentiable is a World whose planning cost has a gradient.
+// Differentiable is a World whose planning cost has a gradient with respect to the
+// actions.
 type Differentiable interface {
 	World
-	// CostGrad judges candidates (E*C) x (H*ActionWidth) by the cost of Info
-	// between the latent that Rollout predicts and the goal's: cost is E x C, start
-	// and goal (E*P) x D. grad, shaped as candidates, gets the gradient of every
-	// cost in its own candidate.
+	// CostGrad computes the planning cost of candidates, (E*C) x (H*A), and its
+	// gradient. The cost is the distance, as defined by Info, between the latent that
+	// Rollout predicts and the goal's. cost is E x C, and start and goal are (E*P) x
+	// D. grad, shaped as candidates, receives the gradient of each candidate's cost
+	// with respect to that candidate.
 	CostGrad(cost, grad, start, goal, candidates device.Mat, h int)
 }

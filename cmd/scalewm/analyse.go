@@ -27,36 +27,46 @@ import (
 	"scalewm/model/weights"
 )
 
+// The names of the analyses come from package analysis, so that a new one appears in the
+// help text by itself.
 func init() {
-	register(verb{name: "analyse", args: "ANALYSES [OUT]", summary: "measure checkpoints beside their success: " + strings.Join(analysis.Names(), ", "),
+	register(verb{name: "analyse", args: "ANALYSES [OUT]", summary: "measure properties of checkpoints: " + strings.Join(analysis.Names(), ", "),
 		example: "scalewm analyse rank,spectrum,probe out/demo\n" +
 			"scalewm analyse rollout --weights runs/lewm --weights runs/scale --data tworoom.h5\n" +
 			"scalewm analyse all --weights runs/scale --data tworoom.h5 --out results --json", run: runAnalyse})
 }
 
-// texts is a flag that may be given several times.
-type texts []string
+// stringList is the value of a flag that may be given several times.
+type stringList []string
 
-func (t *texts) String() string     { return strings.Join(*t, ",") }
-func (t *texts) Set(s string) error { *t = append(*t, s); return nil }
+// String implements flag.Value.
+func (t *stringList) String() string { return strings.Join(*t, ",") }
 
-// rolloutFlags are how the rollouts of `analyse` and `reproduce` are measured.
+// Set implements flag.Value: it appends a value.
+func (t *stringList) Set(s string) error { *t = append(*t, s); return nil }
+
+// rolloutFlags are the settings of the analysis of rollouts, which the verbs analyse
+// and reproduce share.
 type rolloutFlags struct {
 	starts, candidates *int
 	noise              *string
 }
 
+// rolloutFlagNames are the names of these flags.
 var rolloutFlagNames = []string{"starts", "candidates", "noise"}
 
+// rolloutFlags defines these flags. Their defaults are the published settings.
 func (c *command) rolloutFlags() rolloutFlags {
 	p := analysis.Published()
 	return rolloutFlags{
-		starts:     c.Count("starts", p.Starts, "`starts` of the analysis rollout"),
-		candidates: c.Count("candidates", p.Candidates, "`candidates` of each start of the analysis rollout"),
-		noise:      c.String("noise", p.Noise, "`generator` of these candidates: torch (PyTorch's, as published) or own"),
+		starts:     c.Count("starts", p.Starts, "use `n` starts in the analysis rollout"),
+		candidates: c.Count("candidates", p.Candidates, "use `n` candidates per start in the analysis rollout"),
+		noise:      c.String("noise", p.Noise, "random `generator` of the candidates: torch (PyTorch's, as published) or own"),
 	}
 }
 
+// read returns the settings that the flags give, or a usage error. A start needs two
+// candidates at least: their order is what the analysis measures.
 func (f rolloutFlags) read() (s analysis.Settings, err error) {
 	s = analysis.Published()
 	s.Starts, s.Candidates = *f.starts, *f.candidates
@@ -69,18 +79,26 @@ func (f rolloutFlags) read() (s analysis.Settings, err error) {
 	return s, nil
 }
 
+// runAnalyse analyses checkpoints: those of a results folder, with its data sets and
+// cells, or those given with --weights on one data set.
+//
+// Stdout has one table per analysis, or with --json one object with a list of rows
+// per analysis and the list "failed". Each result is a cell: with a results folder, a
+// repeated run reads existing cells and computes the missing ones. A checkpoint that
+// an analysis does not apply to is skipped with a note on stderr. An analysis that
+// fails for one checkpoint leaves the others unaffected and gives exitIncomplete.
 func runAnalyse(ctx context.Context, c *command, args []string) error {
-	var checkpoints texts
-	c.Var(&checkpoints, "weights", "a checkpoint, a `folder` that train wrote; may be given several times")
-	task := c.String("task", "", "`name` of the task, where the checkpoint does not say it")
-	columns := c.String("q-columns", "", "`columns` of the data set that are the task state of a checkpoint of --task none, where it does not say them or others are asked for")
-	data := c.String("data", "", "the data set that --weights are analysed on, a `file` in HDF5")
-	out := c.String("out", "", "results `folder` whose cells/ keep the results; without it nothing is kept")
-	protocol := c.String("protocol", "", "`rules` where the checkpoint was not trained under any: paper (the default) or strict (held-out episodes only)")
+	var checkpoints stringList
+	c.Var(&checkpoints, "weights", "`folder` of a checkpoint written by train; repeatable")
+	task := c.String("task", "", "`name` of the task, if the checkpoint does not record it")
+	columns := c.String("q-columns", "", "data-set `columns` that form the task state with --task none (default: those of the checkpoint)")
+	data := c.String("data", "", "data set to analyse --weights on, an HDF5 `file`")
+	out := c.String("out", "", "results `folder` to store cells in; without it results are only printed")
+	protocol := c.String("protocol", "", "`rules` for checkpoints that were not trained: paper (the default) or strict (held-out episodes only)")
 	rollouts := c.rolloutFlags()
-	timing := c.Count("seconds", int(analysis.Published().Timing.Seconds()), "`seconds` that each timing of the analysis cost may take; where plans and steps need longer, less of them is timed and scaled")
-	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
-	asJSON := c.Bool("json", false, "print one JSON object")
+	timing := c.Count("seconds", int(analysis.Published().Timing.Seconds()), "time limit in `seconds` of each measurement of the analysis cost; longer plans and steps are timed in part and scaled")
+	workers := c.Count("workers", 0, "use `n` goroutines; 0 means one per core (results do not depend on it)")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	dev := c.deviceFlags("fp32")
 	pos, err := c.parse(args, 1, 2)
 	if err != nil {
@@ -88,32 +106,35 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	}
 	names, err := analysis.Parse(pos[0])
 	if err == nil && len(names) == 0 {
-		err = errors.New("none is no analysis")
+		err = errors.New("no analysis given")
 	}
 	if err != nil {
 		return usagef("analyse: %v", err)
 	}
+	// Flags of single analyses are mistakes if that analysis was not requested.
 	for name, flags := range map[string][]string{results.RolloutAnalysis: rolloutFlagNames, results.CostAnalysis: {"seconds"}} {
 		if !slices.Contains(names, name) {
-			if err := c.meaningless("without the analysis "+name, flags...); err != nil {
+			if err := c.noEffect("without the analysis "+name, flags...); err != nil {
 				return err
 			}
 		}
 	}
+	// Either a results folder or explicit checkpoints.
 	switch folder := append(pos, "")[1]; {
 	case (folder == "") == (len(checkpoints) == 0):
 		return usagef("analyse needs a results folder or --weights DIR, and not both")
 	case folder == "" && *data == "":
 		return usagef("analyse --weights DIR needs --data FILE")
 	case folder != "" && (*data != "" || *out != ""):
-		return usagef("analyse OUT takes data sets and cells of the results folder: leave out --data and --out")
+		return usagef("analyse OUT uses the data sets and cells of the results folder (hint: leave out --data and --out)")
 	case folder != "":
 		if checkpoints, err = checkpointsOf(folder); err != nil {
 			return err
 		}
 		*out = folder
 	}
-	if *data != "" { // whose absence is the first thing to report
+	// Report a missing data set before loading a model and starting a GPU.
+	if *data != "" {
 		f, err := hdf5.Open(*data)
 		if err != nil {
 			return err
@@ -131,6 +152,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	}
 	defer d.Close()
 	a := analyser{command: c, tables: tables{}, names: names, settings: settings, dev: d, task: *task, columns: *columns, data: *data, out: *out, protocol: *protocol, workers: *workers}
+	// A failed analysis does not end the run, but a wrong request for one checkpoint does.
 	failed := []string{}
 	for _, dir := range checkpoints {
 		some, err := a.analyse(ctx, dir)
@@ -151,7 +173,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	return failures(failed, err)
 }
 
-// checkpointsOf lists the trainings of a results folder.
+// checkpointsOf returns the folders of the finished trainings in a results folder.
 func checkpointsOf(folder string) (dirs []string, err error) {
 	found, err := fs.Glob(os.DirFS(folder), "train/*/"+weights.SidecarName)
 	if err == nil && len(found) == 0 {
@@ -168,23 +190,28 @@ func checkpointsOf(folder string) (dirs []string, err error) {
 	return dirs, nil
 }
 
-// analyser analyses one checkpoint after the other.
+// analyser analyses one checkpoint after another and collects their results.
 type analyser struct {
 	*command
-	names                              []string
-	settings                           analysis.Settings
-	dev                                device.Device
+	names    []string          // analyses to do
+	settings analysis.Settings // of the analyses
+	dev      device.Device
+	// The flags of the same names. Empty ones are filled in from each checkpoint's sidecar.
 	task, columns, data, out, protocol string
 	workers                            int
-	tables                             tables
+	tables                             tables // results so far
 }
 
-// analyse measures the checkpoint in dir and keeps its rows.
+// analyse computes the missing analyses of the checkpoint in dir and adds its results
+// to the tables. failed has a line for an analysis that failed; err is a mistake in
+// the request or an interrupt.
 func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, err error) {
 	side, err := model.Describe(dir)
 	if err != nil {
 		return nil, err
 	}
+	// The task: from the flag, else from the sidecar. Data sets without a simulator have
+	// the task none, whose state consists of columns of the file.
 	recipe := train.RecipeOf(side)
 	if name := cmp.Or(a.task, side.Task); a.columns != "" && name != dataset.NoTask {
 		return nil, usagef("analysing %s: --q-columns is for data sets without a task, and task %s has states of its own (hint: leave it out)", dir, name)
@@ -194,20 +221,23 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if err != nil {
 		return nil, fmt.Errorf("analysing %s: %w", dir, err)
 	}
+	// A trained checkpoint determines the protocol: it says which episodes were held out.
 	rules, method := results.Published(), model.MethodOf(side.Method)
 	if rules.Protocol = cmp.Or(side.Protocol, a.protocol, results.Paper); rules.Protocol != results.Paper && rules.Protocol != results.Strict {
 		return nil, usagef("analyse: unknown protocol %q (hint: paper or strict)", rules.Protocol)
 	}
-	l := &teller{command: a.command, quiet: true, step: "analysing " + dir}
-	defer l.line()
+	// quiet: the verb prints its own tables in place of outcomes of steps.
+	l := &listener{command: a.command, quiet: true, step: "analysing " + dir}
+	defer l.endProgress()
+	// Skip analyses that do not apply, with a note for each: "all" is a common request.
 	names := pipeline.Analyses(a.names, task, method)
 	for _, name := range a.names {
 		if !slices.Contains(names, name) {
-			l.Note(fmt.Sprintf("%s: %s says nothing of %s, and is left out", dir, name, without(task, side.Method)))
+			l.Note(fmt.Sprintf("%s: the analysis %s does not apply to %s; skipped", dir, name, whyNot(task, side.Method)))
 		}
 	}
 	if len(names) == 0 {
-		l.Note(fmt.Sprintf("%s has none of these analyses: it is of %s", dir, without(task, side.Method)))
+		l.Note(fmt.Sprintf("%s: none of these analyses applies to %s", dir, whyNot(task, side.Method)))
 		return nil, nil
 	}
 	if slices.Contains(names, results.RolloutAnalysis) {
@@ -215,12 +245,14 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 			return nil, usagef("%v", err)
 		}
 	}
+	// Without --data, the data set of the results folder for this task.
 	data = cmp.Or(a.data, results.Folder(a.out).Data(task.Spec.Name))
 	file, err := hdf5.Open(data)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	// Cells go to a results folder only if it holds results on this data set and protocol.
 	if a.out != "" {
 		defer pipeline.Tidy(a.out)
 		fingerprint, err := file.Fingerprint()
@@ -231,6 +263,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 			return nil, err
 		}
 	}
+	// From here on an error concerns this checkpoint only.
 	r, err := a.measure(ctx, dir, file, task, rules, names, l)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -242,9 +275,10 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	return failed, nil
 }
 
-// measure analyses a checkpoint on a data set.
-func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, task envs.Task, rules results.Rules, names []string, l *teller) (r results.Results, err error) {
-	j := analysis.Job{Job: eval.Job{Task: task, Rules: rules, Workers: orCores(a.workers), Version: version(), Progress: l.Progress},
+// measure runs the analyses of a checkpoint on a data set. The model is loaded only
+// if cells are missing.
+func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, task envs.Task, rules results.Rules, names []string, l *listener) (r results.Results, err error) {
+	j := analysis.Job{Job: eval.Job{Task: task, Rules: rules, Workers: orAllCores(a.workers), Version: version(), Progress: l.Progress},
 		Settings: a.settings, Device: a.dev.Kind().String(), Checkpoint: dir}
 	if j.Data, err = eval.NewData(file, task, rules); err == nil {
 		j.Arm, err = pipeline.ArmOf(dir, task)
@@ -255,6 +289,7 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	if err != nil {
 		return r, err
 	}
+	// The model belongs to this call. It is loaded by analysis.Run, if at all.
 	free := func() {}
 	defer func() { free() }()
 	r, _, err = analysis.Run(ctx, pipeline.CellStore(a.out), j, names, func() (model.World, error) {
@@ -267,24 +302,26 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	return r, err
 }
 
-// without says what a checkpoint lacks that has not all analyses.
-func without(task envs.Task, method string) string {
+// whyNot returns why an analysis does not apply: the task has no simulator, or the
+// method is not trained.
+func whyNot(task envs.Task, method string) string {
 	if task.New == nil {
 		return fmt.Sprintf("the task %s, which has no simulator", task.Spec.Name)
 	}
 	return fmt.Sprintf("the method %s, which is not trained", method)
 }
 
-// tables are the results of all checkpoints by analysis.
+// tables holds the results of all checkpoints by analysis.
 type tables map[string][]results.Line
 
-// print writes a table for each analysis.
+// print prints one table per analysis. Each row begins with task, method and seed.
 func (t tables) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var of results.Line
+	var of results.Line // whose fields the next row begins with
 	line := func(fields ...string) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", of.Task, of.Method, of.Seed, strings.Join(fields, "\t"))
 	}
+	// table prints one analysis with a title and a header, or nothing without rows.
 	table := func(rows []results.Line, title, columns string, print func(result any)) {
 		if len(rows) > 0 {
 			fmt.Fprintf(w, "%s\ntask\tmethod\tseed\t%s\n", title, columns)
@@ -306,6 +343,8 @@ func (t tables) print(out io.Writer) error {
 		}
 		line(strings.Join(first, " "), fmt.Sprintf("%.1f", r.Participation), fmt.Sprintf("%.1f", r.EffectiveRank), number(r.Stretch, 2))
 	})
+	// Of the probes only the mean over components is printed, and not ridge-last, the probe
+	// of the last principal components. --json has everything.
 	mean := slices.DeleteFunc(slices.Clone(t[results.ProbeAnalysis]), func(r results.Line) bool {
 		s := r.Result.(results.ProbeLine)
 		return s.Component != "mean" || s.Probe == "ridge-last"
@@ -329,6 +368,7 @@ func (t tables) print(out io.Writer) error {
 			line(p.Tier, fmt.Sprint(p.Rollouts), fmt.Sprint(p.PredictorCalls), fmt.Sprintf("%.4g", p.FLOP/1e9), planSeconds(r, i))
 		}
 	})
+	// Checkpoints that were not trained have no cost of training.
 	trained := slices.DeleteFunc(slices.Clone(t[results.CostAnalysis]), func(r results.Line) bool {
 		c := r.Result.(results.CostLine)
 		return c.Batch == 0 || c.Times == nil
@@ -350,9 +390,10 @@ func (t tables) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// planSeconds are those of the plans of tier i, and how many of their iterations were
-// timed where these are not all.
+// planSeconds formats the time of a plan at tier i, with a note if only some of its
+// iterations were timed and the rest was extrapolated.
 func planSeconds(r results.CostLine, i int) string {
+	// Times are in run files, which may be missing: a cell is valid without them.
 	if r.Times == nil || i >= len(r.Times.Plans) {
 		return "–"
 	}
@@ -364,9 +405,10 @@ func planSeconds(r results.CostLine, i int) string {
 	return out
 }
 
-// number shows a value that may be absent.
+// number formats a value with a fixed number of digits, "–" for NaN, which stands for
+// a value that does not exist.
 func number(n results.Number, digits int) string {
-	if n != n {
+	if n != n { // NaN
 		return "–"
 	}
 	return fmt.Sprintf("%.*f", digits, float64(n))

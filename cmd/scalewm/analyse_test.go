@@ -13,7 +13,7 @@ import (
 	"scalewm/model/weights"
 )
 
-// cellsIn are the cells of a results folder by name; measured times are none.
+// cellsIn returns the cells of a results folder by name, without run files.
 func cellsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -34,7 +34,7 @@ func cellsIn(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// The characters of patterns are letters of a folder's name.
+// The name of a folder may contain characters of glob patterns.
 func TestCheckpointsOfAnyFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "[x]*?")
 	want := filepath.Join(folder, "train", "lewm")
@@ -52,8 +52,8 @@ func TestCheckpointsOfAnyFolder(t *testing.T) {
 	}
 }
 
-// Analyses leave the same bytes whatever the number of workers, and where they are
-// killed after each cell and begun again.
+// Analyses give the same bytes for any number of workers, and if they are killed
+// after each cell and resumed.
 func TestAnalysesKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

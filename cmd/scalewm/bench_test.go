@@ -26,7 +26,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("%+v has no floor", k)
 		}
 	}
-	// What a plan computes is counted from the geometry too (lewm.Config.PlanFLOP).
+	// The FLOP of a plan also follow from the geometry (lewm.Config.PlanFLOP).
 	if whole := r.Plan.GFLOPS * min(r.Plan.FP32MS, cmp.Or(r.Plan.BF16MS, math.Inf(1))) / 1000; math.Abs(gflop/whole-1) > 0.02 || ms <= 0 || len(r.Kernels.Train) == 0 {
 		t.Errorf("kernels of a plan: %v GFLOP in %v ms, the plan has %v", gflop, ms, whole)
 	}

@@ -26,7 +26,8 @@ import (
 	"scalewm/model/weights"
 )
 
-// The big grid: three methods, 15 jobs, six sets, and as many seeds as it takes.
+// The big grid: three methods, 15 solver-tier pairs, six sets, and enough seeds for 10^5
+// cells.
 const bigSeeds, bigCells = 371, 3 * 371 * 15 * 6
 
 func bigArgs(dir string, more ...string) []string {
@@ -38,9 +39,9 @@ func bigArgs(dir string, more ...string) []string {
 		"--solvers", "all", "--tiers", "all", "--sets", "all", "--episodes", "20", "--dry-run", "--out", dir}, more...)
 }
 
-// TestCampaignBigGrid plans a grid of 10^5 cells, deals it out to shards, merges
-// their folders, finds everything done, reports on them, submits them and watches them. The cells
-// have 20 rows each and were not evaluated.
+// TestCampaignBigGrid plans a grid of 10^5 cells, splits it into shards, merges their
+// folders, finds everything done, and reports on, submits and watches the grid. The cells
+// are synthetic, with 20 rows each.
 func TestCampaignBigGrid(t *testing.T) {
 	if os.Getenv("SCALEWM_CAMPAIGN") == "" {
 		t.Skip("campaign: takes minutes (hint: make campaign-grid)")
@@ -107,7 +108,7 @@ func TestCampaignBigGrid(t *testing.T) {
 	}
 }
 
-// dryRun runs a dry run as a process and says what it took.
+// dryRun runs a dry run as a process and returns its duration.
 func dryRun(t *testing.T, what string, args []string, cells, todo int) time.Duration {
 	t.Helper()
 	out, took, rss := measured(t, what, args)
@@ -120,7 +121,7 @@ func dryRun(t *testing.T, what string, args []string, cells, todo int) time.Dura
 	return took
 }
 
-// measured runs the program and says what it took; rss in MB.
+// measured runs the program and returns its duration and peak memory in MB.
 func measured(t *testing.T, what string, args []string) (out string, took time.Duration, rss int64) {
 	t.Helper()
 	var stdout bytes.Buffer
@@ -136,8 +137,8 @@ func measured(t *testing.T, what string, args []string) (out string, took time.D
 	return stdout.String(), took, rss
 }
 
-// fill puts the data, sidecars of checkpoints and, dealt to four folders as
-// shards would, the cells of the big grid in place.
+// fill writes the data, the sidecars of the checkpoints and the cells of the big grid, the
+// latter split into four folders as by shards.
 func fill(t *testing.T, dir, merged string) []string {
 	t.Helper()
 	if out, errs, code := session("collect", "tworoom", "--out", filepath.Join(merged, "data", "tworoom.h5"), "--episodes", "16", "--seed", "1"); code != exitDone {
@@ -202,8 +203,8 @@ func fakeCells(s cell.Store, j eval.Job, draws *rand.Rand) error {
 	return nil
 }
 
-// writeSidecar writes what a training is known by, of the step "train TASK METHOD sSEED"
-// and the data set with the fingerprint fp.
+// writeSidecar writes the sidecar of the training step "train TASK METHOD sSEED" on the data
+// set with the fingerprint fp.
 func writeSidecar(t *testing.T, w *pipeline.Workspace, merged, fp, step string) {
 	t.Helper()
 	words := strings.Fields(step)[1:]
@@ -230,7 +231,7 @@ func writeSidecar(t *testing.T, w *pipeline.Workspace, merged, fp, step string) 
 	}
 }
 
-// bigWorkspace has the grid that bigArgs ask for.
+// bigWorkspace has the grid that bigArgs describe.
 func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	t.Helper()
 	v, _ := lookupVerb("reproduce")
@@ -246,7 +247,7 @@ func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := pipeline.Options{Workers: 1, Version: version(), Listener: &teller{command: c}}
+	o := pipeline.Options{Workers: 1, Version: version(), Listener: &listener{command: c}}
 	closeAll, err := dev.openFor(&grid, &o, part{})
 	if err != nil {
 		t.Fatal(err)

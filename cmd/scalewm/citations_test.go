@@ -11,19 +11,18 @@ import (
 )
 
 var (
-	// strangers are documents that someone working here may have read and that
-	// are not in the repository.
+	// strangers matches names of documents that are not in the repository.
 	strangers = regexp.MustCompile(`\b[a-z]+-spec\b|\breference-cases\b|\bDESIGN\b|\bml-engine\b`)
-	// cited is a citation in a comment, linked one in a page.
+	// cited matches a citation in a comment, linked one in a page.
 	cited  = regexp.MustCompile(`docs/([a-z-]+\.md)#([a-z0-9-]+)`)
 	linked = regexp.MustCompile(`\]\(([a-z-]+\.md)?#([a-z0-9-]+)\)`)
-	// Places that can be cited: explicit anchors, and headings as GitHub names them.
+	// Targets of citations: explicit anchors, and headings as GitHub names them.
 	explicit = regexp.MustCompile(`<a id="([a-z0-9-]+)"></a>`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	unnamed  = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
-// anchors lists the places of every page in docs.
+// anchors returns the anchors of every page in docs.
 func anchors(t *testing.T) map[string][]string {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -52,8 +51,8 @@ func anchors(t *testing.T) map[string][]string {
 	return out
 }
 
-// Comments and pages name no document that a reader cannot open, and every place
-// of a page in docs that they cite is there.
+// Comments and pages name no document that a reader cannot open, and every anchor in docs
+// that they cite exists.
 func TestCitationsLead(t *testing.T) {
 	known := anchors(t)
 	citations := 0

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// cluster is a batch system on this machine that a test submits to.
+// cluster is a batch system on this machine to which a test submits.
 type cluster struct {
 	*testing.T
 	dir   string
@@ -22,10 +22,10 @@ type cluster struct {
 	queue []string // the command that shows what is queued
 }
 
-// hostileName is the name of a results folder that a shell, Slurm or YAML could take for something else.
+// hostileName is a name of a results folder that a shell, Slurm or YAML could misinterpret.
 const hostileName = "it's #1 %j {}\n$(touch PWN) `touch PWN` \u2028: {x: y}"
 
-// logs is what the jobs printed.
+// logs returns the output of the jobs.
 func (c *cluster) logs() string {
 	var all strings.Builder
 	found, _ := filepath.Glob(filepath.Join(c.out, "jobs/log/*"))
@@ -45,8 +45,8 @@ func (c *cluster) must(words ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// say is what a command prints, whether it fails or not.
-func (c *cluster) say(words ...string) string {
+// output returns what a command prints, whether it fails or not.
+func (c *cluster) output(words ...string) string {
 	out, _ := exec.Command(words[0], words[1:]...).CombinedOutput()
 	return strings.TrimSpace(string(out))
 }
@@ -58,13 +58,13 @@ func (c *cluster) await(what string, ready func() bool) {
 	for !ready() {
 		select {
 		case <-ctx.Done():
-			c.Fatalf("waiting for %s:\n%s\n%s", what, c.say(c.queue...), c.logs())
+			c.Fatalf("waiting for %s:\n%s\n%s", what, c.output(c.queue...), c.logs())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// reproduce runs the program; more are its flags after the axes.
+// reproduce runs the verb with the flags axes and more.
 func (c *cluster) reproduce(want int, says string, axes []string, more ...string) {
 	c.Helper()
 	cmd := exec.Command("scalewm", slices.Concat([]string{"reproduce", "--device", "cpu", "--precision", "fp32"}, axes, more)...)
@@ -74,7 +74,7 @@ func (c *cluster) reproduce(want int, says string, axes []string, more ...string
 	}
 }
 
-// sameGrid compares the results of two folders; jobs/ is none.
+// sameGrid compares the results of two folders, without jobs/.
 func (c *cluster) sameGrid(what, dir, whole string) {
 	c.Helper()
 	got := gridFiles(c.T, dir)
@@ -85,7 +85,7 @@ func (c *cluster) sameGrid(what, dir, whole string) {
 	}
 }
 
-// rows is the length of the log of the training that disturbed jobs make.
+// rows returns the length of the log of the training that the disturbed jobs run.
 func (c *cluster) rows() int64 {
 	st, err := os.Stat(filepath.Join(c.out, "train/tworoom-scale-s3072/metrics.jsonl"))
 	if err != nil {
@@ -94,7 +94,8 @@ func (c *cluster) rows() int64 {
 	return st.Size()
 }
 
-// slowPreset is the smallest grid's with trainings of so many steps, long enough to be disturbed.
+// slowPreset writes the smallest grid's preset with trainings of the given number of steps,
+// long enough to be disturbed.
 func slowPreset(t *testing.T, steps int) string {
 	t.Helper()
 	preset, err := os.ReadFile("testdata/tiny.toml")

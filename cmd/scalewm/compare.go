@@ -14,23 +14,31 @@ import (
 )
 
 func init() {
-	register(verb{name: "compare", args: "A B", summary: "paired statistics of two arms, from cells or CSV",
+	register(verb{name: "compare", args: "A B", summary: "compare two arms with paired statistics, from cells or CSV files",
 		example: "scalewm compare out/demo:scale out/demo:lewm\nscalewm compare ours.csv theirs.csv --json", run: runCompare})
 }
 
+// runCompare pairs the outcomes of two arms episode by episode and prints the
+// statistics. An arm is FOLDER:ARM or a CSV file with a row per episode.
+//
+// Arms that were not evaluated on the same episodes, with the same seeds and
+// settings, are an error: the differences would not be paired. Cells from different
+// kinds of device are noted, or with --same-device an error. Unreadable cells are
+// left out with a warning on stderr and exitIncomplete. The verb only reads.
 func runCompare(ctx context.Context, c *command, args []string) error {
 	var f infer.Filter
-	c.StringVar(&f.Task, "task", "", "`task` of the cells, where there are several")
-	c.StringVar(&f.Solver, "solver", "", "`solver` of the cells, where there are several")
-	c.StringVar(&f.Seed, "seed", "", "training `seed` of the cells, where there are several")
-	c.StringVar(&f.Settings, "settings", "", "`words` that tell settings apart, where a folder holds several, as the report's titles have them")
+	c.StringVar(&f.Task, "task", "", "`task` to compare, if the cells have several")
+	c.StringVar(&f.Solver, "solver", "", "`solver` to compare, if the cells have several")
+	c.StringVar(&f.Seed, "seed", "", "training `seed` to compare, if the cells have several")
+	c.StringVar(&f.Settings, "settings", "", "select settings by `words` of the report's titles, if the cells have several")
 	var o infer.Options
-	c.BoolVar(&o.SameDevice, "same-device", false, "refuse plans that were made on different kinds of device, which are only noted otherwise")
-	asJSON := c.Bool("json", false, "print one JSON object")
+	c.BoolVar(&o.SameDevice, "same-device", false, "fail if the cells are from different kinds of device, instead of only noting it")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	pos, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
 	}
+	// Cells store seeds as integers: 03072 must match 3072.
 	if f.Seed != "" {
 		seed, err := parseSeed(f.Seed)
 		if err != nil {
@@ -39,7 +47,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		f.Seed = strconv.FormatInt(seed, 10)
 	}
 	var arms [2]*infer.Side
-	var torn []string
+	var torn []string // each file once: both arms may be in the same folder
 	for i, name := range pos {
 		if arms[i], err = infer.Load(ctx, name, f); err != nil {
 			return err
@@ -50,7 +58,8 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 			}
 		}
 	}
-	incomplete := c.unreadFiles(torn)
+	incomplete := c.warnUnread(torn) // returned last: the comparison of the rest is still printed
+	// Err returns an error if the arms cannot be paired at all; Notes list lesser problems.
 	r := infer.Compare(arms[0], arms[1], o)
 	if err := r.Err(); err != nil {
 		return err
@@ -69,12 +78,14 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 	return incomplete
 }
 
+// printComparison prints a row for each tier and, if there are several, their mean,
+// followed by an explanation of the columns.
 func printComparison(out io.Writer, r *infer.Comparison) error {
 	fmt.Fprintf(out, "A = %s\nB = %s\n\n", r.A, r.B)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "tier\tpairs\tsets\tA %%\tB %%\tonly A\tonly B\tA - B\t95 %% interval\tp\tHolm\twithin ±%d\t\n", stats.Margin)
 	rows := r.ByTier
-	if len(rows) > 1 {
+	if len(rows) > 1 { // add the mean over tiers
 		rows = r.All()
 	}
 	for _, row := range rows {
@@ -94,12 +105,12 @@ func printComparison(out io.Writer, r *infer.Comparison) error {
 	return nil
 }
 
-// pText is a p-value for people, "-" where there is none.
+// pText formats a p-value, "-" for none.
 func pText(p *float64) string {
 	switch {
 	case p == nil:
 		return "-"
-	case *p < 0.0001:
+	case *p < 0.0001: // more digits would suggest a precision that no test has
 		return "<.0001"
 	}
 	return fmt.Sprintf("%.4f", *p)

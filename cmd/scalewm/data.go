@@ -23,19 +23,26 @@ import (
 )
 
 func init() {
-	register(verb{name: "data", args: "info|check|convert F.h5", summary: "look at or verify a data set, ours or a published one, or make one of .npz episodes, films or a LeRobot set",
+	register(verb{name: "data", args: "info|check|convert F.h5", summary: "describe, verify or convert a data set (.h5, .npz episodes, videos, LeRobot)",
 		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
 }
 
-// checkChild in the environment marks the process that reads a file for its
-// parent, so that a crash of libhdf5 on a hostile file is the parent's one line.
+// checkChild is the environment variable that marks the process that reads a file for
+// `data check`. libhdf5 may crash on a malicious file; in a child process that is an
+// error message of the parent.
 const checkChild = "SCALEWM_CHECK_CHILD"
 
+// runData runs one of three actions on data sets. Flags that only apply to convert
+// are usage errors with the others.
+//
+// info prints what the file contains. check reads all of it and prints the problems
+// it finds, with exitFailed if there are any. convert writes a new file and describes
+// it; it does not resume, and removes an unfinished file when it is interrupted.
 func runData(ctx context.Context, c *command, args []string) error {
-	asJSON := c.Bool("json", false, "print one JSON object")
-	out := c.String("out", "", "convert: the `file` to write")
-	frames := c.String("frames", "", "convert: which camera's `films` or pictures are the frames, where a folder has several")
-	filter := c.String("filter", "deflate", "convert: `name` of the frames' filter: deflate (opens everywhere), zstd or none")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
+	out := c.String("out", "", "convert: `file` to write")
+	frames := c.String("frames", "", "convert: `name` of the camera whose videos or pictures are the frames, if there are several")
+	filter := c.String("filter", "deflate", "convert: compression `filter` of the frames: deflate (readable everywhere), zstd or none")
 	pos, err := c.parse(args, 2, math.MaxInt)
 	if err != nil {
 		return err
@@ -44,7 +51,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 		if len(pos) > 2 {
 			return usagef("unexpected argument %q", pos[2])
 		}
-		if err := c.meaningless("to data "+pos[0], "out", "frames", "filter"); err != nil {
+		if err := c.noEffect("with data "+pos[0], "out", "frames", "filter"); err != nil {
 			return err
 		}
 	}
@@ -69,30 +76,37 @@ func runData(ctx context.Context, c *command, args []string) error {
 	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert"}))
 }
 
-// fileInfo is what `data info --json` prints.
+// fileInfo is the output of `data info --json`.
 type fileInfo struct {
-	File        string            `json:"file"`
-	Bytes       int64             `json:"bytes"`
-	Rows        int               `json:"rows"`
-	Episodes    int               `json:"episodes"`
-	MeanLength  float64           `json:"mean_length"`
-	MinLength   int               `json:"min_length"`
-	MaxLength   int               `json:"max_length"`
-	Clips       int               `json:"clips"` // of 4 frames, 5 rows apart
-	Frames      bool              `json:"frames"`
-	Storage     string            `json:"storage"`
-	Columns     []fileColumn      `json:"columns"`
-	Skipped     map[string]string `json:"skipped"`
-	Attributes  map[string]string `json:"attributes"`
-	Fingerprint string            `json:"fingerprint"`
+	File     string `json:"file"`
+	Bytes    int64  `json:"bytes"`
+	Rows     int    `json:"rows"`
+	Episodes int    `json:"episodes"`
+	// Lengths of episodes in rows.
+	MeanLength float64 `json:"mean_length"`
+	MinLength  int     `json:"min_length"`
+	MaxLength  int     `json:"max_length"`
+	// Clips is the number of training clips: 4 frames, 5 rows apart, within an episode.
+	Clips   int    `json:"clips"`
+	Frames  bool   `json:"frames"`
+	Storage string `json:"storage"` // filters and chunking of the frames
+	// Columns are usable as data; Skipped maps the names of others to the reason.
+	Columns    []fileColumn      `json:"columns"`
+	Skipped    map[string]string `json:"skipped"`
+	Attributes map[string]string `json:"attributes"`
+	// Fingerprint identifies the contents: trainings and cells record it.
+	Fingerprint string `json:"fingerprint"`
 }
 
+// fileColumn is a column of a fileInfo: name, type, and numbers per row.
 type fileColumn struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Width int    `json:"width"`
 }
 
+// describeFile reads everything that `data info` prints. It reads frames only as far
+// as the fingerprint needs them.
 func describeFile(path string) (fileInfo, error) {
 	f, err := hdf5.Open(path)
 	if err != nil {
@@ -110,6 +124,7 @@ func describeFile(path string) (fileInfo, error) {
 		lens = append(lens, e.Len)
 		i.MeanLength += float64(e.Len) / float64(i.Episodes)
 	}
+	// An opened file has at least one episode.
 	i.MinLength, i.MaxLength = slices.Min(lens), slices.Max(lens)
 	for _, c := range f.Columns() {
 		i.Columns = append(i.Columns, fileColumn{c.Name, c.DType, c.Width})
@@ -118,6 +133,7 @@ func describeFile(path string) (fileInfo, error) {
 	return i, err
 }
 
+// dataInfo prints a description of a data set.
 func dataInfo(c *command, path string, asJSON bool) error {
 	i, err := describeFile(path)
 	if err != nil {
@@ -139,6 +155,8 @@ func dataInfo(c *command, path string, asJSON bool) error {
 	return nil
 }
 
+// printSorted prints the entries of a map in alphabetical order, each with a format
+// of two strings.
 func printSorted(w io.Writer, format string, m map[string]string) {
 	var names []string
 	for n := range m {
@@ -150,25 +168,31 @@ func printSorted(w io.Writer, format string, m map[string]string) {
 	}
 }
 
-// oneLine keeps text of a file from looking like lines of ours.
+// oneLine escapes line breaks and tabs, so that a name or attribute in a file cannot
+// imitate other lines of the output.
 var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace
 
-// checkResult is what `data check --json` prints, and what the child hands to its parent.
+// checkResult is the output of `data check --json`, and what the child process sends
+// to its parent.
 type checkResult struct {
-	File     string   `json:"file"`
-	OK       bool     `json:"ok"`
-	Rows     int      `json:"rows"`
-	Episodes int      `json:"episodes"`
-	Frames   int      `json:"frames"`
+	File     string `json:"file"`
+	OK       bool   `json:"ok"` // no problems
+	Rows     int    `json:"rows"`
+	Episodes int    `json:"episodes"`
+	Frames   int    `json:"frames"`
+	// Problems make the data set unfit for training. The list is limited; More is the number
+	// of further ones.
 	Problems []string `json:"problems"`
 	More     int      `json:"more_problems"`
-	Notes    []string `json:"notes"`
-	// Protection says which damage the file's own checksums show.
+	// Notes are harmless peculiarities, such as columns that are left out.
+	Notes []string `json:"notes"`
+	// Protection describes which kinds of damage the file's own checksums detect.
 	Protection string `json:"protection"`
-	Error      string `json:"error,omitempty"` // the file could not be opened
+	Error      string `json:"error,omitempty"` // why the file could not be opened; else ""
 }
 
-// dataCheck is the child: it reads everything and prints one JSON object.
+// dataCheck is `data check` in the child process: it reads the entire file and prints
+// a checkResult.
 func dataCheck(ctx context.Context, c *command, path string) error {
 	r := checkResult{File: path, Problems: []string{}, Notes: []string{}}
 	f, err := hdf5.Open(path)
@@ -183,6 +207,7 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	if err != nil {
 		return err
 	}
+	// rep.Problems has a limited length; More counts the rest.
 	r.OK, r.Rows, r.Episodes, r.Frames, r.More = rep.OK(), rep.Rows, rep.Episodes, rep.Frames, rep.More
 	r.Problems, r.Protection = append(r.Problems, rep.Problems...), f.Protection()
 	r.Notes = append(r.Notes, rep.Notes...)
@@ -192,14 +217,15 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	return c.printJSON(r)
 }
 
-// checkInChild runs the check in a process of its own and reports its outcome.
+// checkInChild runs `data check` in a child process and reports its outcome. The
+// progress bar of the child goes to the terminal directly.
 func checkInChild(ctx context.Context, c *command, path string, asJSON bool) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("checking %s: %w", path, err)
 	}
 	child := exec.CommandContext(ctx, exe, "data", "check", path)
-	child.Args[0] = "scalewm"
+	child.Args[0] = "scalewm" // the name in messages of the child, whatever this file is called
 	child.Env = append(os.Environ(), checkChild+"=1")
 	var answer, complaint bytes.Buffer
 	child.Stdout, child.Stderr = &answer, &complaint
@@ -210,10 +236,11 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	// No complete answer means that the child crashed.
 	var r checkResult
 	if jsonErr := json.Unmarshal(answer.Bytes(), &r); err != nil || jsonErr != nil {
 		r = checkResult{File: path, Problems: []string{}, Notes: []string{},
-			Error: fmt.Sprintf("checking %s: the reader crashed (%s): the file is damaged (hint: fetch or make it again)", path, crash(err, &complaint))}
+			Error: fmt.Sprintf("checking %s: the reader crashed (%s): the file is damaged (hint: download or make it again)", path, crashReason(err, &complaint))}
 	}
 	if r.Error != "" {
 		if asJSON {
@@ -226,8 +253,10 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 	return reportCheck(c, r, asJSON)
 }
 
-// crash names what ended a child: the signal, or the first line of its complaint.
-func crash(err error, complaint *bytes.Buffer) string {
+// crashReason describes what ended a child: the first line that it wrote to stderr,
+// else the signal or exit code.
+func crashReason(err error, complaint *bytes.Buffer) string {
+	// A Go program that crashes says why on its first line; stack traces follow.
 	line, _, readErr := bufio.NewReader(complaint).ReadLine()
 	if readErr == nil && len(line) > 0 {
 		return string(line)
@@ -238,6 +267,8 @@ func crash(err error, complaint *bytes.Buffer) string {
 	return "no answer"
 }
 
+// reportCheck prints the result of a check. Problems are an error (exitFailed), so
+// that scripts stop before training on the data set.
 func reportCheck(c *command, r checkResult, asJSON bool) error {
 	if asJSON {
 		if err := c.printJSON(r); err != nil {
@@ -255,19 +286,22 @@ func reportCheck(c *command, r checkResult, asJSON bool) error {
 		}
 	}
 	if !r.OK {
-		return fmt.Errorf("checking %s: %d problems, the first: %s (hint: training on it would be wrong; fetch or make it again)", r.File, len(r.Problems)+r.More, r.Problems[0])
+		return fmt.Errorf("checking %s: %d problems, the first: %s (hint: do not train on it; download or make it again)", r.File, len(r.Problems)+r.More, r.Problems[0])
 	}
 	if !asJSON {
-		fmt.Fprintf(c.stdout, "%s: nothing wrong in %d episodes, %d rows, %d frames\nprotection: %s\n", r.File, r.Episodes, r.Rows, r.Frames, r.Protection)
+		fmt.Fprintf(c.stdout, "%s: no problems in %d episodes, %d rows, %d frames\nprotection: %s\n", r.File, r.Episodes, r.Rows, r.Frames, r.Protection)
 	}
 	return nil
 }
 
+// dataConvert converts data sets to our layout and describes the result. It never
+// replaces a file; see outputPath for an interrupt at its end.
 func dataConvert(ctx context.Context, c *command, j convert.Job, asJSON bool) error {
 	if _, err := os.Lstat(j.Out); err == nil {
-		return fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another --out)", j.In[0], j.Out)
+		return fmt.Errorf("converting %s: %s already exists (hint: remove it or choose another --out)", j.In[0], j.Out)
 	}
-	result.Store(&j.Out)
+	// From here on j.Out is known not to exist, so that its existence means success.
+	outputPath.Store(&j.Out)
 	p := newProgress(c.stderr, "converting")
 	j.Progress, j.Note = p.report, func(text string) { fmt.Fprintln(c.stderr, "note:", text) }
 	err := j.Run(ctx)

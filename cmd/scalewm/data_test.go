@@ -22,7 +22,7 @@ import (
 	"scalewm/envs"
 )
 
-// dataFile writes two episodes of 4 and 21 rows; row nan's action is NaN.
+// dataFile writes two episodes of 4 and 21 rows; the action of row nan is NaN.
 func dataFile(t *testing.T, nan int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.h5")
@@ -77,7 +77,7 @@ func TestDataInfo(t *testing.T) {
 func TestDataCheck(t *testing.T) {
 	path := dataFile(t, -1)
 	out, errs, code := session("data", "check", path)
-	if code != exitDone || !strings.Contains(out, "nothing wrong in 2 episodes, 25 rows, 25 frames") {
+	if code != exitDone || !strings.Contains(out, "no problems in 2 episodes, 25 rows, 25 frames") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	spoilt := dataFile(t, 6)
@@ -94,7 +94,7 @@ func TestDataCheck(t *testing.T) {
 	}
 }
 
-// A torn file, a file that is none and a missing one: one line, exit 1.
+// A torn file, a file of another format and a missing one give one line and exit code 1.
 func TestDataCheckBadFiles(t *testing.T) {
 	whole, err := os.ReadFile(dataFile(t, -1))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestDataCheckBadFiles(t *testing.T) {
 	}
 }
 
-// What the user sees of a child that a signal ended.
+// The message about a child process that was ended by a signal.
 func TestCrash(t *testing.T) {
 	for _, c := range []struct {
 		err       error
@@ -132,7 +132,7 @@ func TestCrash(t *testing.T) {
 		{errors.New("signal: killed"), "", "signal: killed"},
 		{nil, "", "no answer"},
 	} {
-		if got := crash(c.err, bytes.NewBufferString(c.complaint)); got != c.want {
+		if got := crashReason(c.err, bytes.NewBufferString(c.complaint)); got != c.want {
 			t.Errorf("%v, %q: %q", c.err, c.complaint, got)
 		}
 	}
@@ -208,7 +208,7 @@ func TestRender(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, "no episode 2") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
-	// What stands in for ffmpeg keeps the raw frames.
+	// A fake ffmpeg that writes the raw frames.
 	if err := os.WriteFile(filepath.Join(dir, "ffmpeg"), []byte("#!/bin/sh\nfor last; do :; done\ncat > \"${last#file:}\"\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestDataConvertEpisodes(t *testing.T) {
 	if text, errs, code := session("data", "check", out); code != exitDone {
 		t.Errorf("exit %d, %s%s", code, text, errs)
 	}
-	if _, errs, code := session("data", "convert", episodes, "--out", out); code != exitFailed || !strings.Contains(errs, "is there already") {
+	if _, errs, code := session("data", "convert", episodes, "--out", out); code != exitFailed || !strings.Contains(errs, "already exists") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	if _, errs, code := session("data", "info", out, out); code != exitUsage || !strings.Contains(errs, "unexpected argument") {
@@ -258,12 +258,13 @@ func TestDataConvertEpisodes(t *testing.T) {
 	}
 }
 
-// cancelling cancels a context at the first line that is printed.
+// cancelling is a writer that cancels a context at the first line.
 type cancelling struct{ cancel func() }
 
 func (c cancelling) Write(b []byte) (int, error) { c.cancel(); return len(b), nil }
 
-// An interrupt after the file has its name comes too late: the same command would find the file in its way.
+// An interrupt after the file has its final name is ignored: repeating the command would
+// fail because the file exists.
 func TestConvertInterruptedAtItsEnd(t *testing.T) {
 	path := dataFile(t, -1)
 	out := filepath.Join(t.TempDir(), "o.h5")
@@ -277,7 +278,8 @@ func TestConvertInterruptedAtItsEnd(t *testing.T) {
 	}
 }
 
-// A killed or interrupted conversion leaves nothing at --out, or all of it with exit code 0, and the same command works after it.
+// A killed or interrupted conversion leaves nothing at --out, or the complete file with exit
+// code 0, and the same command works afterwards.
 func TestConvertKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "long.h5")
 	lengthen(t, dataFile(t, -1), path)

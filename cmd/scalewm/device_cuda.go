@@ -10,10 +10,12 @@ import (
 	"scalewm/model/device/cuda/roofline"
 )
 
-// gpuBuild says whether this binary can compute on a GPU (make cuda).
+// gpuBuild reports whether this binary can compute on a GPU. It is true in the binary
+// that `make cuda` builds with the tag gpu.
 const gpuBuild = true
 
-// openGPU starts the first GPU; warn is told where it computes below its best.
+// openGPU opens the first GPU. It calls warn if the GPU works, but not at its full
+// speed.
 func openGPU(p device.Precision, warn func(error)) (device.Device, error) {
 	m, err := card.Open()
 	if err != nil {
@@ -25,12 +27,14 @@ func openGPU(p device.Precision, warn func(error)) (device.Device, error) {
 	return cuda.New(m, p)
 }
 
+// measureGPU measures the peak rates of the first GPU, for bench.
 func measureGPU() (bench.Rates, error) {
 	r, err := card.Measure()
 	return bench.Rates{Name: r.Name, By: r.By, FP32: r.FP32, BF16: r.BF16, Copy: r.Copy}, err
 }
 
-// openTimed starts the first GPU in bf16 to time its kernels.
+// openTimed opens the first GPU in bf16 such that it times each of its kernels, for
+// bench.
 func openTimed(c roofline.Card) (bench.TimedDevice, error) {
 	m, err := card.OpenTimed(c)
 	if err != nil {

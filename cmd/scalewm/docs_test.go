@@ -12,8 +12,8 @@ import (
 // page, of a Makefile recipe or of a verb's example.
 var commandLine = regexp.MustCompile(`(?m)^(?:    |\t| *\$ )?(?:bin/)?scalewm ([a-z]+)(.*?)(?: +#.*)?$`)
 
-// Every command line that a page, the Makefile or a verb's help shows must name
-// a verb and flags that exist.
+// Every command line in a page, the Makefile or a help text must use a verb and flags that
+// exist.
 func TestShownCommandLinesExist(t *testing.T) {
 	shown := map[string]string{} // where -> text
 	files, err := filepath.Glob("../../docs/*.md")
@@ -62,7 +62,7 @@ func checkShown(t *testing.T, where, name string, words []string) {
 	}
 }
 
-// A link to a file of this repository must lead somewhere.
+// A link to a file of this repository must not be dead.
 func TestLinksOfThePagesLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	files, err := filepath.Glob("../../docs/*.md")

@@ -19,10 +19,12 @@ import (
 	thirdparty "scalewm/third_party"
 )
 
+// program reports the version of this binary.
 func program(machine) finding {
 	return finding{Name: "scalewm", OK: true, Value: fmt.Sprintf("%s, built with %s", fullVersion(), runtime.Version())}
 }
 
+// system reports the operating system. Only Linux is tested.
 func system(m machine) finding {
 	name := field(m.read("/etc/os-release"), "PRETTY_NAME", "=")
 	f := finding{Name: "system", OK: runtime.GOOS == "linux", Value: strings.TrimSpace(strings.Trim(name, `"`) + " " + runtime.GOOS + "/" + runtime.GOARCH)}
@@ -32,23 +34,26 @@ func system(m machine) finding {
 	return f
 }
 
+// processor reports the CPU and those of its SIMD extensions that the kernels use.
 func processor(m machine) finding {
 	return finding{Name: "processor", OK: true, Value: fmt.Sprintf("%s, %d cores, %s",
 		orElse(field(m.read("/proc/cpuinfo"), "model name", ":"), runtime.GOARCH), runtime.NumCPU(),
 		orElse(strings.Join(cpu.Features(), " "), "no SIMD that we use"))}
 }
 
-// kernels names the instruction sets that training and planning can run on here,
-// the default for bf16 first, and has each multiply.
+// kernels reports the instruction sets that training and planning can use here, the
+// default for bf16 first. It runs a multiplication on each: an operating system or
+// hypervisor may announce instructions that do not work.
 func kernels(m machine) finding {
 	have := cpu.Paths()
 	f := finding{Name: "kernels", OK: true, Value: "can run as " + strings.Join(have, ", ")}
 	for _, path := range have {
 		if err := cpu.Check(path); err != nil {
-			f.OK, f.Fix = false, "nothing to do: it is not used by itself; a newer kernel or hypervisor may cure it"
+			f.OK, f.Fix = false, "nothing to do: it is not used by default; a newer kernel or hypervisor may fix it"
 			f.Value += "; " + err.Error()
 		}
 	}
+	// The variable that overrides the choice must name an instruction set that exists here.
 	if forced := m.getenv(cpu.PathVariable); forced != "" {
 		f.Value += "; " + cpu.PathVariable + " forces " + forced
 		if f.OK = slices.Contains(have, forced); !f.OK {
@@ -58,31 +63,33 @@ func kernels(m machine) finding {
 	return f
 }
 
+// memory reports total and available memory.
 func memory(m machine) finding {
 	info := m.read("/proc/meminfo")
 	total, free := kilobytes(field(info, "MemTotal", ":")), kilobytes(field(info, "MemAvailable", ":"))
 	f := finding{Name: "memory", OK: free >= 2<<30, Value: fmt.Sprintf("%s, %s of it free", gigabytes(total), gigabytes(free))}
 	if !f.OK {
-		f.Fix = "close other programs: the demo wants about 2 GB"
+		f.Fix = "close other programs: the demo needs about 2 GB"
 	}
 	return f
 }
 
-// disk looks at the file system of the working folder, where outputs go.
+// disk reports the free space of the working folder, where outputs go by default.
 func disk(m machine) finding {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(workingDir(), &st); err != nil {
 		return finding{Name: "disk", Value: err.Error(), Fix: "run from a folder that can be written"}
 	}
-	free := st.Bavail * uint64(st.Bsize)
+	free := st.Bavail * uint64(st.Bsize) // what an unprivileged user can use
 	f := finding{Name: "disk", OK: free >= 5e9, Value: gigabytes(free) + " free in this folder"}
 	if !f.OK {
-		f.Fix = "the demo and its build want about 5 GB; give --out on a larger disk"
+		f.Fix = "the demo and its build need about 5 GB; choose an --out on a larger disk"
 	}
 	return f
 }
 
-// dataLibraries are linked, so that they are there if this program runs.
+// dataLibraries reports the versions of the linked HDF5 libraries. That they exist is
+// certain, since the program runs.
 func dataLibraries(machine) finding {
 	h5, deflate, err := hdf5.LibraryVersions()
 	if err != nil {
@@ -91,13 +98,14 @@ func dataLibraries(machine) finding {
 	return finding{Name: "HDF5", OK: true, Value: fmt.Sprintf("libhdf5 %s, libdeflate %s", h5, deflate)}
 }
 
-// mujocoLibrary looks where the program will, and opens nothing.
+// mujocoLibrary looks for MuJoCo's library where the program would load it, without
+// loading it.
 func mujocoLibrary(m machine) finding {
 	return m.fetched("MuJoCo", mujoco.Variable, thirdparty.Candidates(m.getenv(mujoco.Variable), m.exeDir, m.checkout, "mujoco", "libmujoco.so."+mujoco.Version),
 		"no library of version "+mujoco.Version+": tasks with physics cannot run, the planar ones can")
 }
 
-// cubeFiles looks for the one of OGBench's files that the scene begins with.
+// cubeFiles looks for the OGBench file that the scene of cube includes first.
 func cubeFiles(m machine) finding {
 	places := thirdparty.Candidates(m.getenv(cube.Variable), m.exeDir, m.checkout, "ogbench", cube.Folder)
 	for i, p := range places {
@@ -106,8 +114,9 @@ func cubeFiles(m machine) finding {
 	return m.fetched("OGBench", cube.Variable, places, "no model files: cube cannot run, the other tasks can")
 }
 
-// fetched is the first of the places that is a file; a variable that is set names
-// them all.
+// fetched reports the first of the places that is a file. places are the candidates
+// in the order in which the program tries them. If the environment variable is set,
+// it is the only candidate, so that a wrong value is the thing to fix.
 func (m machine) fetched(name, variable string, places []string, lacking string) finding {
 	for _, p := range places {
 		if m.isFile(p) {
@@ -116,13 +125,15 @@ func (m machine) fetched(name, variable string, places []string, lacking string)
 	}
 	f := finding{Name: name, Value: lacking, Fix: "make setup"}
 	if env := m.getenv(variable); env != "" {
-		f.Fix = variable + "=" + env + " leads nowhere: correct or unset it"
+		f.Fix = variable + "=" + env + " does not exist: correct or unset it"
 	}
 	return f
 }
 
-// glLibraries reports files only: nothing is loaded.
+// glLibraries looks for the OpenGL libraries that can render off-screen, without
+// loading them.
 func glLibraries(m machine) finding {
+	// Where the dynamic loader of common distributions looks.
 	dirs := filepath.SplitList(m.getenv("LD_LIBRARY_PATH"))
 	dirs = append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 	var have []string
@@ -141,9 +152,11 @@ func glLibraries(m machine) finding {
 	return finding{Name: "OpenGL", OK: true, Value: strings.Join(have, ", ")}
 }
 
-// gpu asks the driver in the binary that has use for it, unless the machine is made up.
+// gpu reports the GPU. A binary built with CUDA asks the driver, except in tests; any
+// other looks at the driver's files.
 func gpu(m machine) finding {
 	name, err := usedGPU()
+	// asked: the driver's answer applies to this machine.
 	switch asked := gpuBuild && m.root == ""; {
 	case asked && err == nil:
 		return finding{Name: "GPU", OK: true, Value: name}
@@ -153,6 +166,7 @@ func gpu(m machine) finding {
 	case asked:
 		return finding{Name: "GPU", Value: err.Error(), Fix: "see the hint; until then everything runs on the processor"}
 	}
+	// There is a GPU, but this binary does not use it or the machine is a test's.
 	f := finding{Name: "GPU", OK: true, Value: "NVIDIA, " + driverVersion(m)}
 	if !gpuBuild {
 		f.Value += " (" + err.Error() + ")"
@@ -160,7 +174,10 @@ func gpu(m machine) finding {
 	return f
 }
 
+// driverVersion returns the version of NVIDIA's kernel driver.
 func driverVersion(m machine) string {
+	// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": the version is
+	// the word of digits and dots.
 	for _, w := range strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":")) {
 		if strings.Count(w, ".") > 0 && strings.Trim(w, "0123456789.") == "" {
 			return "driver " + w
@@ -169,31 +186,35 @@ func driverVersion(m machine) string {
 	return "unknown driver"
 }
 
-// peers are the Python programs that some tests compare with.
+// peers reports the Python environment of the reference programs that some tests
+// compare with.
 func peers(m machine) finding {
 	python := m.getenv("SCALEWM_PEERS")
 	if python == "" && m.checkout != "" && m.isFile(filepath.Join(m.checkout, "third_party/fetched/peers/complete")) {
 		python = filepath.Join(m.checkout, "third_party/fetched/peers/bin/python")
 	}
+	// make setup-peers writes the file "complete" last: without it the set-up was interrupted.
 	if python == "" || !m.isFile(python) {
 		return finding{Name: "peers", Value: "no Python peers: tests that compare with them are skipped", Fix: "make setup-peers (4 GB; the program itself needs no Python)"}
 	}
-	if other := m.notAsLocked(python); other != "" {
+	if other := m.lockMismatch(python); other != "" {
 		return finding{Name: "peers", Value: python + ": " + other, Fix: "make setup-peers (4 GB; the program itself needs no Python)"}
 	}
 	return finding{Name: "peers", OK: true, Value: python}
 }
 
-// notAsLocked compares what is installed beside a Python of a virtual environment
-// with the checkout's third_party/peers.lock and names a difference.
-func (m machine) notAsLocked(python string) string {
+// lockMismatch compares the packages in a virtual environment with the checkout's
+// third_party/peers.lock, by the names of their .dist-info folders. It returns a
+// description of a difference, or "".
+func (m machine) lockMismatch(python string) string {
 	installed, _ := fs.Glob(os.DirFS(m.root+filepath.Join(filepath.Dir(python), "../lib")), "python3*/site-packages/*.dist-info")
 	have := map[string]bool{}
 	for _, dir := range installed {
 		have[distribution(strings.TrimSuffix(filepath.Base(dir), ".dist-info"))] = true
 	}
 	missing := 0
-	first := ""
+	first := "" // the first missing package
+	// Lines of the lock file are "NAME==VERSION --hash=...".
 	for line := range strings.Lines(m.read(filepath.Join(m.checkout, "third_party/peers.lock"))) {
 		pinned, _, ok := strings.Cut(line, " --hash")
 		if ok && !have[distribution(strings.Replace(pinned, "==", "-", 1))] {
@@ -207,12 +228,13 @@ func (m machine) notAsLocked(python string) string {
 	return fmt.Sprintf("not what third_party/peers.lock names (%s and %d others)", first, missing-1)
 }
 
-// distribution is NAME-VERSION of a Python package in one of the ways to spell it.
+// distribution normalises NAME-VERSION of a Python package: lower case, with
+// underscores.
 func distribution(s string) string {
 	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToLower(s))
 }
 
-// browser is what make test hands to the tests of the report.
+// browser looks for the Chromium that tests of the HTML report use.
 func browser(m machine) finding {
 	for _, p := range []string{m.getenv("SCALEWM_BROWSER"), "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"} {
 		if p != "" && m.isFile(p) {
@@ -222,14 +244,16 @@ func browser(m machine) finding {
 	return finding{Name: "browser", Value: "no Chromium: tests that look at the HTML report are skipped", Fix: "make setup-browser"}
 }
 
+// exists reports whether a path exists on the machine.
 func (m machine) exists(path string) bool { _, err := os.Stat(m.root + path); return err == nil }
 
+// isFile reports whether a path is a regular file on the machine.
 func (m machine) isFile(path string) bool {
 	st, err := os.Stat(m.root + path)
 	return err == nil && st.Mode().IsRegular()
 }
 
-// read returns a small file, or "" where it cannot be read.
+// read returns the contents of a small file, "" if it cannot be read.
 func (m machine) read(path string) string {
 	b, err := safefile.Read(m.root+path, safefile.MaxRecord)
 	if err != nil {
@@ -238,7 +262,8 @@ func (m machine) read(path string) string {
 	return string(b)
 }
 
-// field finds the first "key<sep>value" line of a /proc-like text.
+// field returns the value of the first line "key<sep>value" of a text such as
+// /proc/cpuinfo, "" if there is none.
 func field(text, key, sep string) string {
 	for line := range strings.Lines(text) {
 		k, v, ok := strings.Cut(line, sep)
@@ -249,14 +274,16 @@ func field(text, key, sep string) string {
 	return ""
 }
 
-// kilobytes reads "123 kB" as bytes.
+// kilobytes parses "123 kB", as in /proc/meminfo, and returns bytes; 0 on an error.
 func kilobytes(s string) uint64 {
 	n, _ := strconv.ParseUint(strings.TrimSuffix(s, " kB"), 10, 64)
 	return n << 10
 }
 
+// gigabytes formats bytes.
 func gigabytes(n uint64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
 
+// orElse returns s, or other if s is empty.
 func orElse(s, other string) string {
 	if s == "" {
 		return other
@@ -264,6 +291,7 @@ func orElse(s, other string) string {
 	return s
 }
 
+// workingDir returns the working folder.
 func workingDir() string {
 	d, err := os.Getwd()
 	if err != nil {
@@ -272,7 +300,7 @@ func workingDir() string {
 	return d
 }
 
-// dirOf is the folder of a file, symbolic links followed.
+// dirOf returns the folder of a file after following symbolic links.
 func dirOf(file string) string {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
@@ -280,7 +308,8 @@ func dirOf(file string) string {
 	return filepath.Dir(file)
 }
 
-// checkoutAbove finds the folder at or above dir that holds our manifest, or "".
+// checkoutAbove returns the closest folder at or above dir that contains our
+// manifest, "" if there is none.
 func checkoutAbove(dir string) string {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "third_party/manifest.toml")); err == nil {

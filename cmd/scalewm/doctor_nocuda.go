@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// usedGPU finds none: only a binary that make cuda built computes on a GPU.
+// usedGPU returns an error: only a binary built by `make cuda` computes on a GPU.
 func usedGPU() (string, error) {
-	return "", errors.New("not used by this binary: make setup-cuda && make cuda leaves bin/scalewm-cuda, which does")
+	return "", errors.New("not used by this binary: make setup-cuda && make cuda builds bin/scalewm-cuda, which uses it")
 }

@@ -79,7 +79,7 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 	}
 }
 
-// Peers of other versions than the lock's are not those that tests were written for.
+// Peers with other versions than in the lock file are reported.
 func TestDoctorComparesPeersWithTheLock(t *testing.T) {
 	m := fakeMachine(t, map[string]string{
 		"/src/third_party/fetched/peers/complete":   "",

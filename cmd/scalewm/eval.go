@@ -13,28 +13,40 @@ import (
 )
 
 func init() {
-	register(verb{name: "eval", summary: "plan with a checkpoint on the evaluation sets and write a cell for each",
+	register(verb{name: "eval", summary: "evaluate a checkpoint by planning on the evaluation sets",
 		example: "scalewm eval --task tworoom --weights runs/scale-3072 --data tworoom.h5 --tier T1,T5 --out results\n" +
 			"scalewm eval --task tworoom --random --data tworoom.h5 --out results\n" +
 			"scalewm eval --task tworoom --weights runs/scale-3072 --data tworoom.h5 --tier T5 --out results --verify 3", run: runEval})
 }
 
+// runEval evaluates one checkpoint, or random actions, with each solver at each tier
+// on the evaluation sets, one cell per combination.
+//
+// It computes only cells that are missing in --out, so that the same command resumes
+// after an interrupt, and prints the success rates of all. Cells that exist are
+// reused with a note on stderr. Sets that fail are listed and give exitIncomplete.
+// With --verify it computes some existing cells again instead and writes nothing;
+// cells that differ give exitIncomplete.
+//
+// Stdout has a table of success rates, or with --json one pipeline.Evaluated: the
+// scores ("cells"), the failures ("failed") and the result of the render gate
+// ("render_error").
 func runEval(ctx context.Context, c *command, args []string) error {
 	r := pipeline.Request{Settings: c.ruleFlags()}
-	c.StringVar(&r.Task, "task", "", "`name` of the task (`scalewm tasks`)")
-	weights := c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json")
+	c.StringVar(&r.Task, "task", "", "`name` of the task (see `scalewm tasks`)")
+	weights := c.String("weights", "", "`folder` of the checkpoint: written by train, or a published one with weights.pt and config.json")
 	random := c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint")
-	c.StringVar(&r.Data, "data", "", "the data set that starts and goals come from, a `file` in HDF5")
-	c.StringVar(&r.Solver, "solver", results.CEM, "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)")
-	c.StringVar(&r.Tier, "tier", "all", "compute `tiers`, with commas: T1 to T5, T2p, or all")
-	c.StringVar(&r.Sets, "sets", "all", "evaluation `sets`, with commas: s101 to s106, all, or files of sets")
-	episodes := c.Some("episodes", 100, "`episodes` of a set")
-	c.StringVar(&r.Out, "out", "", "results `folder`: cells go to its cells/, sets to its sets/, films to its watch/")
-	workers := c.Count("workers", 0, "`goroutines` that simulate; 0 is one a core (the cells do not depend on it)")
+	c.StringVar(&r.Data, "data", "", "data set with the starts and goals, an HDF5 `file`")
+	c.StringVar(&r.Solver, "solver", results.CEM, "comma-separated `solvers`: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)")
+	c.StringVar(&r.Tier, "tier", "all", "comma-separated planning budgets (`tiers`): T1 to T5, T2p, or all")
+	c.StringVar(&r.Sets, "sets", "all", "comma-separated evaluation `sets`: s101 to s106, all, or set files")
+	episodes := c.Positive("episodes", 100, "use `n` episodes per set")
+	c.StringVar(&r.Out, "out", "", "results `folder` to write cells/, sets/ and watch/ in")
+	workers := c.Count("workers", 0, "use `n` goroutines to simulate; 0 means one per core (results do not depend on it)")
 	batch := c.batchFlag()
-	verify := c.Some("verify", 0, "run this many of the `cells` in --out again and compare, instead of making any")
+	verify := c.Positive("verify", 0, "run `n` of the existing cells in --out again and compare; write nothing")
 	dev := c.deviceFlags("fp32")
-	asJSON := c.Bool("json", false, "print one JSON object")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
@@ -44,11 +56,13 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if (*weights == "") != *random {
 		return usagef("eval needs either --weights DIR or --random")
 	}
-	r.Episodes, r.Workers, r.Batch = *episodes, orCores(*workers), *batch
-	e, err := r.Evaluation(version(), &teller{command: c, quiet: true, step: "tuning mppi on " + r.Task})
+	r.Episodes, r.Workers, r.Batch = *episodes, orAllCores(*workers), *batch
+	// Parse everything before the device is opened: mistakes are cheap to report.
+	e, err := r.Evaluation(version(), &listener{command: c, quiet: true, step: "tuning mppi on " + r.Task})
 	if err != nil {
 		return err
 	}
+	// The subject: random actions need neither a device nor weights.
 	who := pipeline.Subject{Name: *weights, Arm: eval.Arm{Method: model.Random}}
 	if !*random {
 		d, err := dev.open(false)
@@ -56,6 +70,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 		defer d.Close()
+		// The precision is part of the cells' specs, so it must be the resolved one.
 		e.Precision = string(d.Kind().Precision)
 		if who.Arm, err = pipeline.ArmOf(*weights, e.Task); err != nil {
 			return err
@@ -65,17 +80,19 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		}
 		defer who.World.Free()
 	}
+	// Verify instead of evaluating: nothing is written.
 	if *verify > 0 {
 		verdicts, err := e.Verify(ctx, who, *verify)
 		if err != nil {
 			return err
 		}
-		return c.verified(verdicts, *asJSON)
+		return c.printVerdicts(verdicts, *asJSON)
 	}
 	out, err := e.Run(ctx, who)
 	if err != nil {
 		return err
 	}
+	// The scores of the cells that exist are printed even if others failed.
 	if *asJSON {
 		err = c.printJSON(out)
 	} else if len(out.Cells) > 0 {
@@ -84,11 +101,12 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	return failures(out.Failed, err)
 }
 
-// verified says which cells that were run again came out the same.
-func (c *command) verified(verdicts []eval.Verdict, asJSON bool) (err error) {
+// printVerdicts prints which of the verified cells were reproduced. Cells that differ
+// give exitIncomplete.
+func (c *command) printVerdicts(verdicts []eval.Verdict, asJSON bool) (err error) {
 	failed := []string{}
 	for _, v := range verdicts {
-		state := "same " + v.Compare
+		state := "same " + v.Compare // "same bytes" or "same outcomes"
 		if !v.Same {
 			state = "differs: " + v.Differs
 			failed = append(failed, fmt.Sprintf("cell %s (%s): %s", v.ID, v.Unit, v.Differs))
@@ -106,7 +124,8 @@ func (c *command) verified(verdicts []eval.Verdict, asJSON bool) (err error) {
 	return failures(failed, err)
 }
 
-// failures turns a list of failed units into the error of exit code 3.
+// failures returns err or, if units failed, an error that lists them
+// (exitIncomplete).
 func failures(failed []string, err error) error {
 	if err != nil || len(failed) == 0 {
 		return err
@@ -114,8 +133,8 @@ func failures(failed []string, err error) error {
 	return fmt.Errorf("%w:\n  %s", errFailedCells, strings.Join(failed, "\n  "))
 }
 
-// orCores is n, or a goroutine a core for 0.
-func orCores(n int) int {
+// orAllCores returns n, or the number of usable cores if n is 0.
+func orAllCores(n int) int {
 	if n < 1 {
 		return runtime.GOMAXPROCS(0)
 	}

@@ -10,7 +10,7 @@ import (
 	"scalewm/envs"
 )
 
-// A file tells of its factors, so that replay makes the same worlds again.
+// A data set records its factors of variation, so that replay restores the same worlds.
 func TestCollectedFactorsReplay(t *testing.T) {
 	for task, options := range map[string][]string{
 		"tworoom": {"wall.axis=0", "door.number=sample", "agent.color=sample", "agent.radius=sample"},

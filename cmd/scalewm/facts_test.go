@@ -50,6 +50,10 @@ func TestPagesRepeatTheCode(t *testing.T) {
 		{"README.md", "Go " + golang},
 		{"Dockerfile", "FROM golang:" + golang},
 		{".github/workflows/ci.yml", "container: golang:" + golang},
+		{"docs/train.md", sigreg("nano")},
+		{"docs/train.md", sigreg("paper")},
+		{"docs/protocol.md", sigreg("nano")},
+		{"docs/protocol.md", sigreg("paper")},
 		{"docs/notes/experiments.md", "SIGReg weight 0" + sigreg("nano")},
 	} {
 		if !strings.Contains(root(c.page), c.text) {

@@ -14,8 +14,8 @@ import (
 	"scalewm/model/device/cuda/emu/driver"
 )
 
-// TestGPU runs the sessions of testdata/gpu: this program with a driver whose
-// GPU is emulated. DRIVER is the driver's folder, without which there is none.
+// TestGPU runs the sessions of testdata/gpu: this program with a driver library whose GPU is
+// emulated. The variable DRIVER is the folder of that library.
 func TestGPU(t *testing.T) {
 	dir, release, err := driver.Folder()
 	if errors.Is(err, emu.ErrUnavailable) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// session runs one command line as the shell would.
+// session runs one command line as a shell would.
 func session(args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
 	code = exitCode(run(context.Background(), args, &out, &errs), &errs)
@@ -39,7 +39,7 @@ func TestEveryVerbHelps(t *testing.T) {
 	}
 }
 
-// Whoever asks for help or the version gets it, however it is asked.
+// All common spellings of help and version work.
 func TestWordsInPlaceOfAVerb(t *testing.T) {
 	for line, want := range map[string]string{
 		"help": "Usage: scalewm VERB", "help help": "Usage: scalewm VERB", "--help -h": "Usage: scalewm VERB", "-help": "Usage: scalewm VERB",
@@ -93,7 +93,7 @@ func TestFlagsStandAnywhere(t *testing.T) {
 	}
 }
 
-// A count is a whole number from 0 on; what is wrong is said with the flag as it is typed.
+// A count is an integer of at least 0. The error names the flag as it is typed.
 func TestCounts(t *testing.T) {
 	for text, want := range map[string]string{"0": "", "12": "", "-1": "--n: it must not be negative", "x": "--n: it must be a whole number"} {
 		c := newCommand(verb{name: "x"}, nil, nil)
@@ -155,7 +155,7 @@ func TestHelpListsEveryVerb(t *testing.T) {
 	}
 }
 
-// Every verb has its page, the index links it, and no page is left over.
+// Every verb has a page in docs, which the index links.
 func TestEveryVerbHasItsPage(t *testing.T) {
 	index, err := os.ReadFile("../../docs/index.md")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// A rule says what packages of this project the packages below `of` may import
-// and which libraries, the standard one apart. The rule with the longest `of`
-// holds. Entries of ours are prefixes of import paths without "scalewm/"; one
-// that ends in "$" is exact. "C" is cgo.
+// A rule lists the packages of this project and the libraries that the packages below `of`
+// may import in addition to the standard library. The rule with the longest `of` applies.
+// Entries of ours are prefixes of import paths without "scalewm/"; one that ends in "$" is
+// exact. "C" is cgo.
 type rule struct {
 	of        string
 	ours      []string
@@ -84,8 +84,8 @@ var layers = []rule{
 	{of: "cmd/libscalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"}, libraries: []string{"C"}},
 }
 
-// Tests may use their own layer and those below, and these libraries
-// besides; Gorgonia is an oracle for the gradients of model and for nothing else.
+// Tests may also use these libraries. Gorgonia is a reference for the gradients of model
+// only.
 var (
 	layerOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
 	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
@@ -93,7 +93,7 @@ var (
 	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
 )
 
-// pkg is what `go list -json` says of a package.
+// pkg is the output of `go list -json` for a package.
 type pkg struct {
 	ImportPath, Dir                    string
 	Standard                           bool
@@ -148,8 +148,8 @@ func TestImportsFollowTheFloors(t *testing.T) {
 	}
 }
 
-// The default binary must start on a machine without a GPU, and the old
-// math/rand must not slip in beside dataset/rng.
+// The default binary must start on a machine without a GPU, and no package may use the old
+// math/rand instead of dataset/rng.
 func TestImportsOfTheBinary(t *testing.T) {
 	all := listPackages(t)
 	seen := map[string]bool{}
@@ -176,7 +176,7 @@ func TestImportsOfTheBinary(t *testing.T) {
 	}
 }
 
-// ruleOf finds the longest rule above a package.
+// ruleOf returns the rule that applies to a package.
 func ruleOf(name string) (rule, bool) {
 	best := -1
 	for i, r := range layers {
@@ -190,7 +190,7 @@ func ruleOf(name string) (rule, bool) {
 	return layers[best], true
 }
 
-// below says whether path is prefix or stands below it.
+// below reports whether path is prefix or below it.
 func below(path, prefix string) bool {
 	if exact, ok := strings.CutSuffix(prefix, "$"); ok {
 		return path == exact
@@ -222,7 +222,7 @@ func layerOf(name string) int {
 	return slices.IndexFunc(layerOrder, func(f string) bool { return below(name, f) })
 }
 
-// The test must be able to fail: imports that the layers forbid, one a reason.
+// The rules reject forbidden imports: one example for each kind.
 func TestImportsRulesBite(t *testing.T) {
 	all := map[string]pkg{"fmt": {Standard: true}}
 	for _, c := range []struct {

@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// printJSON writes v as one line, the last line of stdout under --json. Lists and maps without entries
-// are [] and {}, so that readers need not expect null.
+// printJSON prints v as one line, the last line of stdout under --json. Nil slices
+// and maps are printed as [] and {}, so that readers need not handle null.
 func (c *command) printJSON(v any) error {
 	b, err := json.Marshal(withoutNil(reflect.ValueOf(v)).Interface())
 	if err != nil {
@@ -17,21 +17,23 @@ func (c *command) printJSON(v any) error {
 	return err
 }
 
+// marshaler is the type of values that produce their own JSON.
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-// withoutNil is v with empty slices and maps in place of nil ones, in all that JSON shows of it. What writes its
-// own JSON is left as it is.
+// withoutNil returns a deep copy of v in which nil slices and maps are empty, in all
+// fields that JSON shows. Values with their own MarshalJSON are returned unchanged.
 func withoutNil(v reflect.Value) reflect.Value {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
-		if v.IsNil() {
+		if v.IsNil() { // null is the right JSON for an absent value
 			return v
 		}
 	case reflect.Struct, reflect.Slice, reflect.Map:
 	default:
 		return v
 	}
-	if reflect.PointerTo(v.Type()).Implements(marshaler) { // or the type itself
+	// The method set of the pointer type includes that of the type itself.
+	if reflect.PointerTo(v.Type()).Implements(marshaler) {
 		return v
 	}
 	switch v.Kind() {

@@ -8,8 +8,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// Lists and maps without entries are never null, however deep; what is left out, what writes itself and
-// pointers stay.
+// Lists and maps without entries are never null, at any depth. Omitted fields, values with
+// their own MarshalJSON and nil pointers are unchanged.
 func TestEmptyListsAreNotNull(t *testing.T) {
 	type Inner struct {
 		List    []string

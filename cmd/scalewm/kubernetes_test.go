@@ -43,7 +43,7 @@ func startKubernetes(t *testing.T) kubernetes {
 	return c
 }
 
-// settled waits until the last stage's Job is over.
+// settled waits until the last stage's Job has ended.
 func (c kubernetes) settled() {
 	c.Helper()
 	c.await("the end of all Jobs", func() bool {
@@ -51,7 +51,7 @@ func (c kubernetes) settled() {
 	})
 }
 
-// job is the full name of a stage's Job of this results folder, "" where there is none.
+// job returns the full name of a stage's Job of this results folder, "" if there is none.
 func (c kubernetes) job(stage string) string {
 	c.Helper()
 	var plan submit.Plan
@@ -62,7 +62,7 @@ func (c kubernetes) job(stage string) string {
 	if err != nil {
 		c.Fatal(err)
 	}
-	for _, name := range strings.Fields(c.say("kubectl", "get", "jobs", "-l", "scalewm="+plan.Kubernetes.Run, "-o", "jsonpath={.items[*].metadata.name}")) {
+	for _, name := range strings.Fields(c.output("kubectl", "get", "jobs", "-l", "scalewm="+plan.Kubernetes.Run, "-o", "jsonpath={.items[*].metadata.name}")) {
 		if strings.HasSuffix(name, "-"+stage) {
 			return name
 		}
@@ -70,14 +70,14 @@ func (c kubernetes) job(stage string) string {
 	return ""
 }
 
-// of is a field of a stage's Job.
+// of returns a field of a stage's Job.
 func (c kubernetes) of(stage, field string) string {
-	return c.say("kubectl", "get", "job", c.job(stage), "-o", "jsonpath={"+field+"}")
+	return c.output("kubectl", "get", "job", c.job(stage), "-o", "jsonpath={"+field+"}")
 }
 
-// pod is the name of a stage's pod that runs, and how often its index is counted as failed.
+// pod returns the name of a stage's running pod, and the number of failures of its index.
 func (c kubernetes) pod(stage string) (name, failures string) {
-	f := strings.Fields(c.say("kubectl", "get", "pods", "-l", "job-name="+c.job(stage), "--field-selector=status.phase=Running", "-o",
+	f := strings.Fields(c.output("kubectl", "get", "pods", "-l", "job-name="+c.job(stage), "--field-selector=status.phase=Running", "-o",
 		`jsonpath={.items[*].metadata.name} {.items[*].metadata.annotations.batch\.kubernetes\.io/job-index-failure-count}`))
 	if len(f) != 2 {
 		return "", ""
@@ -103,10 +103,11 @@ func TestKubernetes(t *testing.T) {
 			"--episodes", "2", "--analyses", "spectrum"}
 		c.reproduce(exitDone, "", axes, "--out", whole)
 		jobs := to("--shards", "collect:5", "--shards", "eval:4", "--pack", "eval:2")
-		// The server's own words reach the person who asked.
+		// The server's error message is shown to the user.
 		c.reproduce(exitFailed, "nosuch", axes, append(slices.Clone(jobs), "--namespace", "nosuch")...)
-		// A training whose log cannot be written fails permanently; everything that needs no weights of it is made.
-		// Its folder has the preset that every training writes first: a folder of others would not be submitted.
+		// A training whose log cannot be written fails permanently; everything that does not
+		// need its weights is computed. Its folder has the preset that every training writes
+		// first: otherwise checking the folder would fail before submission.
 		run := "train/tworoom-lewm-s3072"
 		blocked := filepath.Join(c.out, run, "metrics.jsonl")
 		if err := errors.Join(os.MkdirAll(blocked, 0o777), os.Link(filepath.Join(whole, run, "config.toml"), filepath.Join(c.out, run, "config.toml"))); err != nil {
@@ -117,7 +118,7 @@ func TestKubernetes(t *testing.T) {
 		c.settled()
 		failed := c.of("train", ".status.failedIndexes")
 		if pods := c.of("train", ".status.failed"); len(failed) != 1 || pods != "1" || c.of("train", ".status.succeeded") != "3" {
-			t.Errorf("of four trainings %q failed, in %s pods\n%s", failed, pods, c.say("kubectl", "describe", "job", c.job("train")))
+			t.Errorf("of four trainings %q failed, in %s pods\n%s", failed, pods, c.output("kubectl", "describe", "job", c.job("train")))
 		}
 		c.reproduce(exitDone, "train."+failed+".log: scalewm:", axes, "--out", c.out, "--watch")
 		if _, err := os.Stat(filepath.Join(c.out, "report.html")); err != nil {
@@ -138,7 +139,8 @@ func TestKubernetes(t *testing.T) {
 		c.reproduce(exitDone, "", axes, "--out", whole)
 		c.reproduce(exitDone, "", axes, to()...)
 		c.await("a training under way", func() bool { return c.rows() > 0 })
-		// goesOn waits for a pod other than the former, whose index has failed so often, in which the training goes on.
+		// goesOn waits until the training has resumed in a pod other than the former, with the
+		// given number of failures of its index.
 		goesOn := func(former, failures string) (pod string) {
 			t.Helper()
 			before := c.rows()
@@ -161,7 +163,7 @@ func TestKubernetes(t *testing.T) {
 
 		c.must("kubectl", "patch", "job", c.job("train"), "-p", `{"spec": {"suspend": true}}`) // as Kueue does
 		c.await("no pod", func() bool {
-			return c.say("kubectl", "get", "pods", "-l", "job-name="+c.job("train"), "-o", "name") == ""
+			return c.output("kubectl", "get", "pods", "-l", "job-name="+c.job("train"), "-o", "name") == ""
 		})
 		before := c.rows()
 		c.reproduce(exitDone, "train suspended", axes, "--out", c.out, "--watch")

@@ -22,7 +22,7 @@ func TestExitCodes(t *testing.T) {
 		{usagef("train: no %s", "task"), 2, "scalewm: train: no task\n"},
 		{fmt.Errorf("eval: %w", usagef("bad tier")), 2, "scalewm: bad tier\n"},
 		{fmt.Errorf("2 of 9: %w", errFailedCells), 3, "scalewm: 2 of 9: some cells failed\n"},
-		{fmt.Errorf("training: %w", context.Canceled), 130, "scalewm: interrupted; run the same command again, which goes on where it can\n"},
+		{fmt.Errorf("training: %w", context.Canceled), 130, "scalewm: interrupted; run the same command again to resume\n"},
 	} {
 		var stderr bytes.Buffer
 		if got := exitCode(c.err, &stderr); got != c.want || stderr.String() != c.says {
@@ -31,8 +31,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Ctrl-C: a verb that is told to stop ends with 130 and one line, and leaves
-// nothing under a final name.
+// After Ctrl-C a verb ends with exit code 130 and one line, and leaves nothing under a final
+// name.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -66,7 +66,7 @@ func TestVersionSaysSomething(t *testing.T) {
 	}
 }
 
-// What cannot be printed is the error of any verb and of the help.
+// A failed print is an error of every verb and of the help text.
 func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

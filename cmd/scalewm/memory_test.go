@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// memoryEnv says over how many episodes TestMemory measures.
+// memoryEnv is the environment variable with the number of episodes of TestMemory.
 const memoryEnv = "SCALEWM_MEMORY"
 
 // The memory of a long run depends on its settings and not on its length. Two-Room
@@ -21,8 +21,8 @@ const memoryEnv = "SCALEWM_MEMORY"
 // largest memory of a process in each quarter of its time, in MB, and its course
 // between 0 and the largest.
 //
-// Memory is what is the process's own (RssAnon). Pages of mapped files, which the
-// system takes back when it needs them, stand beside it.
+// Memory means anonymous memory (RssAnon). Pages of mapped files, which the system can
+// reclaim, are listed separately.
 func TestMemory(t *testing.T) {
 	if os.Getenv(memoryEnv) == "" {
 		t.Skip("campaign: takes minutes (hint: make campaign-memory)")
@@ -73,7 +73,7 @@ func follow(t *testing.T, name string, args ...string) {
 		part(0, 4), part(1, 4), part(2, 4), part(3, 4), slices.Max(mapped), course(part))
 }
 
-// course draws how memory went, in forty parts of the time.
+// course draws the course of memory over forty parts of the time.
 func course(part func(i, of int) int) string {
 	const parts = 40
 	var line strings.Builder
@@ -84,8 +84,8 @@ func course(part func(i, of int) int) string {
 	return line.String()
 }
 
-// resident is the memory of a process in MB: its own, and pages of mapped files. It
-// is 0 of one that has ended.
+// resident returns the memory of a process in MB: anonymous, and pages of mapped files. Both
+// are 0 if it has ended.
 func resident(pid int) (own, mapped int) {
 	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	for line := range strings.Lines(string(b)) {

@@ -14,9 +14,8 @@ import (
 	"scalewm/model"
 )
 
-// What a method is stands in model/method.go. Outside it and the folder of a
-// family, no code but tests names a method that is trained, or its family: who
-// needs one asks the table.
+// Methods are defined in model/method.go. Apart from that file, the folder of a family and
+// tests, no code names a trained method or its family: it looks properties up in the table.
 func TestMethodsAreNamedOnce(t *testing.T) {
 	names := model.MethodNames(model.Method.Trained)
 	for _, m := range model.Methods() {

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// TestNFS runs two machines on one folder of a real NFS server: a user-mode Linux
-// that has both, and a mount for each machine. Only one of them trains; a lost
-// machine's training goes on when somebody says that it is lost; cells that both
-// make at once are whole.
+// TestNFS runs two machines on one folder of a real NFS server: a user-mode Linux with a
+// server and a mount for each machine. Only one of them trains. The training of a lost
+// machine resumes with --break-lock. Cells that both compute at once are complete.
 func TestNFS(t *testing.T) {
 	if os.Getenv("SCALEWM_NFS_TEST") == "" {
 		t.Skip("make test-nfs runs it")

@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// byPath opens a file that a person or another program may have named, other
-// than those of the kernel.
+// byPath matches code that opens a file whose path is not a constant.
 var byPath = regexp.MustCompile(`os\.(ReadFile|Open)\([^"\n]`)
 
-// All files are opened by package safefile, which refuses what is no regular file of
-// a sensible size; it alone opens folders.
+// All files are opened through package safefile, which accepts only regular files of a
+// bounded size.
 func TestOneReader(t *testing.T) {
 	root := "../.."
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -10,8 +10,8 @@ import (
 	"scalewm/dataset/remote/s3test"
 )
 
-// TestRemote lets two machines without a folder in common share a grid through a store,
-// and a third one report on it: the same files as in one process.
+// TestRemote lets two machines without a common folder share a grid through an object store,
+// and a third one report on it. The files are those of a single process.
 func TestRemote(t *testing.T) {
 	server := s3test.Start(t)
 	args := func(dir string, more ...string) []string {
@@ -50,7 +50,7 @@ func TestRemote(t *testing.T) {
 	on(d, exitDone, "report.html", "", "--stage", "report")
 	sameResults(t, "through a store", gridFiles(t, d), gridFiles(t, whole))
 
-	// Without stages, a machine that comes later makes nothing.
+	// Without stages, a machine that comes later computes nothing.
 	late := t.TempDir()
 	on(late, exitDone, `"to_do":0`, "", "--dry-run", "--json")
 	on(late, exitDone, "0 new of 2", "steps, loss")
@@ -68,7 +68,7 @@ func TestRemote(t *testing.T) {
 		t.Errorf("%v\n%s", err, script)
 	}
 
-	// What differs is told with both names, and nothing is overwritten.
+	// A file that differs is reported with both names, and nothing is overwritten.
 	cells, err := filepath.Glob(filepath.Join(whole, "cells", "*[0-9a-f].json"))
 	if err != nil || len(cells) == 0 {
 		t.Fatal(cells, err)
@@ -82,7 +82,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Stores that cannot be used are told in a line, before anything is written or submitted.
+// Unusable stores give a one-line error before anything is written or submitted.
 func TestRemoteRefused(t *testing.T) {
 	server := s3test.Start(t)
 	store := "s3://" + s3test.Bucket + "/a/run"

@@ -20,19 +20,22 @@ import (
 )
 
 func init() {
-	register(verb{name: "render", args: "F.h5", summary: "an episode of a data set as GIF, PNG strip or MP4",
+	register(verb{name: "render", args: "F.h5", summary: "render an episode of a data set as GIF, PNG strip or MP4",
 		example: "scalewm render tworoom.h5 --episode 3 --out episode3.gif", run: runRender})
 }
 
 // How an episode is shown.
 const (
-	framesPerSecond = 12
-	stripFrames     = 8
+	framesPerSecond = 12 // of GIF and MP4; slower than the simulation, to follow it by eye
+	stripFrames     = 8  // frames of a PNG strip
 )
 
+// runRender writes one episode as a picture or film; the suffix of --out selects the
+// format. It never replaces the input, and other existing files only with --force. An
+// interrupt leaves no file.
 func runRender(ctx context.Context, c *command, args []string) error {
-	episode := c.Count("episode", 0, "`number` of the episode, from 0")
-	out := c.String("out", "", "the `file` to write: .gif, .png (a strip of 8 frames) or .mp4 (needs ffmpeg)")
+	episode := c.Count("episode", 0, "number `n` of the episode, from 0")
+	out := c.String("out", "", "`file` to write: .gif, .png (a strip of 8 frames) or .mp4 (needs ffmpeg)")
 	force := c.forceFlag()
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
@@ -56,15 +59,19 @@ func runRender(ctx context.Context, c *command, args []string) error {
 	return nil
 }
 
+// episodeFrames reads the RGB frames of an episode. All of them are in memory at
+// once: an episode has a few hundred.
 func episodeFrames(path string, episode int) ([][]byte, error) {
 	f, err := hdf5.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	// Data sets of latents have no frames.
 	if f.FrameSize() == 0 {
 		return nil, fmt.Errorf("rendering %s: it has no pixels (hint: give the data set that it was made from)", path)
 	}
+	// A negative number cannot come from the flag, which is a count.
 	if n := len(f.Episodes()); episode < 0 || episode >= n {
 		return nil, fmt.Errorf("rendering %s: there is no episode %d (hint: it has 0 to %d)", path, episode, n-1)
 	}
@@ -79,9 +86,11 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 	return frames, nil
 }
 
-// edge is that of the frames of an episode, in pixels.
+// edge returns the edge of an episode's square frames in pixels.
 func edge(frames [][]byte) int { return int(math.Sqrt(float64(len(frames[0]) / 3))) }
 
+// saveGIF writes the frames as a GIF with one palette for the episode, so that
+// colours do not flicker. The last frame stays for a second.
 func saveGIF(_ context.Context, path string, frames [][]byte) error {
 	ink, size := newInk(frames), edge(frames)
 	var g gif.GIF
@@ -96,13 +105,16 @@ func saveGIF(_ context.Context, path string, frames [][]byte) error {
 	return safefile.Write(path, func(w io.Writer) error { return gif.EncodeAll(w, &g) })
 }
 
-// ink maps colours to a palette of the most frequent ones of an episode: the
-// planar tasks have few more than a GIF can hold.
+// ink maps colours to a palette of the 256 most frequent colours of an episode.
+// Episodes of the planar tasks have few more colours than that, so that hardly any
+// pixel changes.
 type ink struct {
 	palette color.Palette
-	near    map[[3]byte]uint8
+	near    map[[3]byte]uint8 // palette indices of the colours seen so far
 }
 
+// newInk counts the colours of the frames. Ties are broken by the colour's bytes, so
+// that equal episodes give equal files.
 func newInk(frames [][]byte) *ink {
 	count := map[[3]byte]int{}
 	for _, f := range frames {
@@ -114,6 +126,7 @@ func newInk(frames [][]byte) *ink {
 	for c := range count {
 		colours = append(colours, c)
 	}
+	// Most frequent first.
 	sort.Slice(colours, func(i, j int) bool {
 		a, b := colours[i], colours[j]
 		if count[a] != count[b] {
@@ -129,6 +142,7 @@ func newInk(frames [][]byte) *ink {
 	return k
 }
 
+// index returns the index of the palette's closest colour.
 func (k *ink) index(c [3]byte) uint8 {
 	i, ok := k.near[c]
 	if !ok {
@@ -138,13 +152,14 @@ func (k *ink) index(c [3]byte) uint8 {
 	return i
 }
 
-// saveStrip puts frames evenly spread over the episode side by side.
+// saveStrip writes evenly spaced frames, including the first and the last, next to
+// each other as a PNG.
 func saveStrip(_ context.Context, path string, frames [][]byte) error {
 	size := edge(frames)
 	n := min(stripFrames, len(frames))
 	img := image.NewRGBA(image.Rect(0, 0, n*size, size))
 	for k := range n {
-		f := frames[k*(len(frames)-1)/max(n-1, 1)]
+		f := frames[k*(len(frames)-1)/max(n-1, 1)] // k = 0 is the first frame, k = n-1 the last
 		for i := range size * size {
 			img.SetRGBA(k*size+i%size, i/size, color.RGBA{f[3*i], f[3*i+1], f[3*i+2], 255})
 		}
@@ -152,7 +167,8 @@ func saveStrip(_ context.Context, path string, frames [][]byte) error {
 	return safefile.Write(path, func(w io.Writer) error { return png.Encode(w, img) })
 }
 
-// saveMP4 hands raw frames to ffmpeg.
+// saveMP4 lets ffmpeg encode the frames. No Go package for H.264 is worth its size
+// here.
 func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	ffmpeg, err := exec.LookPath("ffmpeg")
 	if err != nil {
@@ -161,7 +177,10 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	return safefile.Fill(path, func(f *os.File) error { return encodeMP4(ctx, ffmpeg, f.Name(), frames) })
 }
 
+// encodeMP4 pipes raw RGB frames to ffmpeg, which writes to path. The prefix file:
+// keeps a path with a colon from being taken for a protocol.
 func encodeMP4(ctx context.Context, ffmpeg, path string, frames [][]byte) error {
+	// rgb24 frames on stdin; yuv420p in the file, which all players support.
 	size := fmt.Sprintf("%dx%d", edge(frames), edge(frames))
 	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,
 		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", "-f", "mp4", "file:"+path)
@@ -176,7 +195,7 @@ func encodeMP4(ctx context.Context, ffmpeg, path string, frames [][]byte) error 
 	}
 	for _, f := range frames {
 		if _, err := in.Write(f); err != nil {
-			break // ffmpeg says why
+			break // ffmpeg has ended; Wait returns why
 		}
 	}
 	in.Close()

@@ -12,13 +12,14 @@ import (
 	"scalewm/envs"
 )
 
-// Recordings of the original Two-Room; how exactly they replay is tested there.
+// Recordings of the reference implementation of Two-Room. The package's own tests check how
+// exactly they replay.
 const (
 	recordedStates = "../../dataset/replay/testdata/tworoom_states.h5"
 	recordedFrames = "../../dataset/replay/testdata/tworoom_frames.h5"
 )
 
-// replayJSON runs the verb and reads its last line.
+// replayJSON runs the verb and parses its last line.
 func replayJSON(t *testing.T, args ...string) replay.Report {
 	t.Helper()
 	out, errs, code := session(append([]string{"replay", "--json"}, args...)...)
@@ -48,7 +49,8 @@ func TestReplayVerb(t *testing.T) {
 	}
 }
 
-// What --out writes replays without any difference, and holds the recording's other columns.
+// The file written by --out replays without any difference, and has the recording's other
+// columns.
 func TestReplayOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ours.h5")
 	replayJSON(t, recordedFrames, "--pixels", "--out", path)

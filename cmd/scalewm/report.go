@@ -18,18 +18,26 @@ import (
 )
 
 func init() {
-	register(verb{name: "report", args: "DIR", summary: "results folder to one page with paired statistics",
+	register(verb{name: "report", args: "DIR", summary: "write the report with paired statistics on a results folder",
 		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json\nscalewm report out/demo --why difference,solver=cem,tier=T1,a=scale,b=lewm", run: runReport})
 }
 
+// runReport writes the report on a results folder, or prints what a single number in
+// it is based on (--why).
+//
+// The report consists of files in all requested formats, with equal contents. It
+// replaces the files of an earlier report in the same folder, and others only with
+// --force. Stdout has a summary, the path of the page, and with --json the contents
+// of report.json. Unreadable cells are left out with a warning on stderr and give
+// exitIncomplete.
 func runReport(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
-	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", all of these, or "+report.Episodes+", a line an episode")
+	format := c.String("format", "all", "comma-separated `formats`: "+strings.Join(report.Formats(), ", ")+", all of these (all), or "+report.Episodes+" (one line per episode)")
 	var o infer.Options
-	c.BoolVar(&o.SameDevice, "same-device", false, "pair only plans that were made on one kind of device; other pairs are noted otherwise")
-	why := c.String("why", "", "`selector` of a number whose cells and test are printed instead of the report, as difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm (with set, seed, settings and source too)")
+	c.BoolVar(&o.SameDevice, "same-device", false, "pair only cells from the same kind of device, instead of noting other pairs")
+	why := c.String("why", "", "print the cells and the test behind a number instead of the report; the `selector` is such as difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm (keys set, seed, settings and source too)")
 	force := c.forceFlag()
-	asJSON := c.Bool("json", false, "print report.json, or what --why found, as the last line")
+	asJSON := c.Bool("json", false, "print report.json, or the result of --why, as the last line")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -39,7 +47,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	if *why != "" {
-		if err := c.meaningless("to --why, which writes no report", "out", "format", "force"); err != nil {
+		if err := c.noEffect("with --why, which writes no report", "out", "format", "force"); err != nil {
 			return err
 		}
 		return c.showWhy(ctx, pos[0], *why, o, *asJSON)
@@ -47,23 +55,26 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
 	}
+	// Loading a results folder reads every JSON file in folders of this name.
 	if filepath.Base(*out) == results.CellsDir {
-		return usagef("report: --out %s is the name of the folder of cells in a results folder, where report.json would be taken for one (hint: another name)", *out)
+		return usagef("report: --out %s is the name of the cell folder in a results folder, where report.json would be mistaken for a cell (hint: choose another name)", *out)
 	}
+	// infer pairs and tests, report lays out; this verb chooses formats and prints.
 	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o, *force)
 	if err != nil {
 		return err
 	}
 	showReport(c.stdout, r, path)
-	if *asJSON {
+	if *asJSON { // after the summary: JSON is the last line
 		if err := c.printJSON(r.JSON()); err != nil {
 			return err
 		}
 	}
-	return c.unreadFiles(r.Unread())
+	return c.warnUnread(r.Unread())
 }
 
-// showWhy prints what a number of a results folder rests on.
+// showWhy prints the cells and the test behind the number of a results folder that
+// selector selects. It computes the numbers exactly as the report does.
 func (c *command) showWhy(ctx context.Context, dir, selector string, o infer.Options, asJSON bool) error {
 	folder, err := results.Load(ctx, dir)
 	if err != nil {
@@ -86,10 +97,11 @@ func (c *command) showWhy(ctx context.Context, dir, selector string, o infer.Opt
 			return err
 		}
 	}
-	return c.unreadFiles(folder.Unread())
+	return c.warnUnread(folder.Unread())
 }
 
-// printWhy prints the number, its rows, its cells and its test for people.
+// printWhy prints a number, the rows of outcomes it was computed from, its cells with
+// their checksums, and its test.
 func printWhy(out io.Writer, w infer.Why) {
 	n := w.Number
 	fmt.Fprintf(out, "%s = %s", n.Selector(), exact(n.Value))
@@ -108,6 +120,7 @@ func printWhy(out io.Writer, w infer.Why) {
 	for _, note := range n.Notes {
 		fmt.Fprintln(out, "note:", note)
 	}
+	// All rows have the type of the first: counts of pairs, or of single cells.
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, row := range w.Rows {
 		switch r := row.(type) {
@@ -139,7 +152,7 @@ func printWhy(out io.Writer, w infer.Why) {
 	}
 }
 
-// exact is a number that reads back the same, "nothing" for none.
+// exact formats a number such that parsing gives it back exactly; "nothing" for nil.
 func exact(x *float64) string {
 	if x == nil {
 		return "nothing"
@@ -147,8 +160,10 @@ func exact(x *float64) string {
 	return strconv.FormatFloat(*x, 'g', -1, 64)
 }
 
-// unreadFiles tells of files that could not be read, without which a verb still finishes.
-func (c *command) unreadFiles(unread []string) error {
+// warnUnread prints a warning for each file that could not be read. It returns
+// errUnread if there are any, with which a verb ends after it has done everything
+// else.
+func (c *command) warnUnread(unread []string) error {
 	for _, u := range unread {
 		fmt.Fprintln(c.stderr, "warning:", u)
 	}
@@ -158,9 +173,10 @@ func (c *command) unreadFiles(unread []string) error {
 	return fmt.Errorf("%w: %d in all", errUnread, len(unread))
 }
 
-// parseFormats reads the --format flag.
+// parseFormats parses the flag --format.
 func parseFormats(list string) (formats []string, err error) {
 	known := report.AllFormats()
+	// "all" is all formats but the list of episodes, which is large and rarely needed.
 	for f := range strings.SplitSeq(list, ",") {
 		switch {
 		case f == "all":
@@ -174,7 +190,7 @@ func parseFormats(list string) (formats []string, err error) {
 	return formats, nil
 }
 
-// showReport prints a report's summary and where its page lies.
+// showReport prints a report's summary and the path of its page.
 func showReport(stdout io.Writer, r *report.Report, path string) {
 	fmt.Fprint(stdout, r.Summary())
 	if path != "" {

@@ -41,8 +41,8 @@ func resultsFolder(t *testing.T) string {
 	return dir
 }
 
-// A folder may be reached by a link. Cells and other files that cannot be read are named, and the report without
-// them ends with exit code 3, as compare does.
+// A folder may be given through a symbolic link. Unreadable files are named, and the report
+// without them ends with exit code 3, as compare does.
 func TestReportOfUnreadFiles(t *testing.T) {
 	dir, link := resultsFolder(t), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
@@ -205,14 +205,14 @@ func TestReportFormats(t *testing.T) {
 	}
 }
 
-// A report replaces its own files and, unless it is told to, no others.
+// A report replaces the files of an earlier report, and others only with --force.
 func TestReportReplacesItsOwn(t *testing.T) {
 	dir, out := resultsFolder(t), t.TempDir()
 	page := filepath.Join(out, "report.html")
 	if err := os.WriteFile(page, []byte("mine"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := session("report", dir, "--out", out); code != exitFailed || !strings.Contains(errs, "report.html is there and is no report's (hint: ") {
+	if _, errs, code := session("report", dir, "--out", out); code != exitFailed || !strings.Contains(errs, "report.html exists and is not part of a report (hint: ") {
 		t.Errorf("over another's page: exit %d, %q", code, errs)
 	}
 	if b, err := os.ReadFile(page); err != nil || string(b) != "mine" {

@@ -23,111 +23,140 @@ import (
 )
 
 func init() {
-	register(verb{name: "reproduce", summary: "the whole grid: data sets, trainings, evaluations, report; goes on where it stopped",
+	register(verb{name: "reproduce", summary: "run or resume a grid of data sets, trainings and evaluations, with a report",
 		example: "scalewm reproduce --preset nano --tasks tworoom --out out/demo\n" +
 			"scalewm reproduce --preset nano --tasks tworoom --out out/demo --dry-run", run: runReproduce})
 }
 
-// gridFlags are the axes of the grid, as texts.
+// gridFlags are the axes of the grid as strings. Each is empty unless it was given:
+// then the preset's value holds. Parsing waits until the preset is loaded, since both
+// may name the same things.
 type gridFlags struct {
-	preset                                                            presetFlags
+	preset presetFlags
+	// Comma-separated lists; q and weights are the variants of methods.
 	tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
-	episodes                                                          *int
+	episodes                                                          *int // 0: the preset's
 	rollouts                                                          rolloutFlags
 	rules                                                             ruleFlags
-	batch                                                             *int
+	batch                                                             *int // see eval.Job
 }
 
-// usualMethods are the arms of a run that names none.
+// usualMethods are the methods of a grid if neither the flags nor the preset names
+// any.
 var usualMethods = strings.Join(model.MethodNames(model.Method.Usual), ",")
 
+// gridFlags defines these flags.
 func (c *command) gridFlags() gridFlags {
 	return gridFlags{
 		preset:   c.presetFlags("nano", ""),
-		tasks:    c.String("tasks", "", "`tasks`, with commas, or all; without the flag the preset's, or else all"),
-		methods:  c.String("methods", "", "`arms` instead of the preset's (or else "+usualMethods+"), with commas: of lewm, scale, aux, dinowm (which needs --backbone), dinowm-random, and the floors untrained and random"),
-		seeds:    c.String("seeds", "", "training `seeds` instead of the preset's (or else 3072), with commas"),
-		q:        c.String("q", "", "task `states`, with commas, that scale and aux see instead of the preset's: full, half, native; each is an arm, scale@half"),
-		weights:  c.String("scale-weight", "", "`weights`, with commas, of scale's own loss term instead of the preset's; each is an arm, scale@w=0.3"),
-		solvers:  c.String("solvers", "", "`planners` instead of the preset's, with commas, or all"),
-		tiers:    c.String("tiers", "", "compute `tiers` instead of the preset's, with commas, or all"),
-		sets:     c.String("sets", "", "evaluation `sets` instead of the preset's, with commas, or all"),
-		episodes: c.Some("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
-		analyses: c.String("analyses", "", "`analyses` of each checkpoint instead of the preset's, with commas, all or none"),
+		tasks:    c.String("tasks", "", "comma-separated `tasks`, or all (default: the preset's, else all)"),
+		methods:  c.String("methods", "", "comma-separated `methods` (default: the preset's, else "+usualMethods+"): lewm, scale, aux, dinowm (needs --backbone), dinowm-random, and the floors untrained and random"),
+		seeds:    c.String("seeds", "", "comma-separated training `seeds` (default: the preset's, else 3072)"),
+		q:        c.String("q", "", "comma-separated task `states` for scale and aux (default: the preset's): full, half, native; each is an arm such as scale@half"),
+		weights:  c.String("scale-weight", "", "comma-separated `weights` of scale's loss term (default: the preset's); each is an arm such as scale@w=0.3"),
+		solvers:  c.String("solvers", "", "comma-separated `solvers`, or all (default: the preset's)"),
+		tiers:    c.String("tiers", "", "comma-separated planning budgets (`tiers`), or all (default: the preset's)"),
+		sets:     c.String("sets", "", "comma-separated evaluation `sets`, or all (default: the preset's)"),
+		episodes: c.Positive("episodes", 0, "use `n` episodes per set (default: the preset's); the preset's caps for slow tasks still apply"),
+		analyses: c.String("analyses", "", "comma-separated `analyses` of each checkpoint, all or none (default: the preset's)"),
 		rollouts: c.rolloutFlags(),
 		rules:    c.ruleFlags(),
 		batch:    c.batchFlag(),
 	}
 }
 
-// presetFlags say which preset, and what is changed in it.
+// presetFlags are --preset and --set: the name of a preset, and changes of its
+// values.
 type presetFlags struct {
 	name    *string
-	changes *texts
+	changes *stringList
 }
 
+// presetFlags defines these flags. name is the default preset, and what completes the
+// description.
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper) or path of a .toml file"+what), new(texts)}
-	c.Var(f.changes, "set", "`KEY=VALUE` instead of the preset's, as in train.lr=1e-3; may be given several times")
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper) or path of a .toml file"+what), new(stringList)}
+	c.Var(f.changes, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
 	return f
 }
 
+// load returns the preset with the changes applied. It checks the names of tasks,
+// which package pipeline cannot: only this package imports all tasks.
 func (f presetFlags) load() (*pipeline.Preset, error) {
 	p, err := pipeline.LoadPreset(*f.name, *f.changes...)
 	if err != nil {
 		return nil, err
 	}
+	// A mistyped task in a table by task would silently have no effect.
 	known := append(envs.Names(), dataset.NoTask)
 	for _, task := range p.TasksNamed() {
 		if !slices.Contains(known, task) {
-			return nil, usagef("the preset %s has values for a task %q, which there is not%s", *f.name, task, pipeline.Nearest(task, known))
+			return nil, usagef("the preset %s has values for a task %q, which does not exist%s", *f.name, task, pipeline.Nearest(task, known))
 		}
 	}
 	return p, nil
 }
 
+// runReproduce runs a grid, one stage or shard of it, or one of the modes --dry-run,
+// --submit and --watch, which compute nothing of the grid here.
+//
+// Each step of the grid has its result in files below --out, and a step whose files
+// exist is done. So the same command resumes after an interrupt or a failure, and
+// several shards may run in the same folder. A failed step is reported on stderr at
+// once and in the final error; the steps that need it are skipped, all others run,
+// and the exit code is exitIncomplete. Stdout has a line per step, the report's
+// summary and the success rates.
+//
+// SIGUSR1 stops a run with exitTimeUp. Job scripts then queue the job again, unless
+// --restarts ended it with exitFailed.
 func runReproduce(ctx context.Context, c *command, args []string) error {
 	axes := c.gridFlags()
-	stage := c.String("stage", "", "only the `stage` collect, train, eval, analyse or report; what an earlier one should have made is not made")
-	shard := c.String("shard", "", "only the part `i/n` of the work; the task arrays of Slurm and Kubernetes are recognised")
-	limit := c.Count("restarts", 0, "how `often` in a row SIGUSR1 may stop this job without a new cell or checkpoint before it fails; 0 is no bound")
-	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
-	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
-	store := c.String("remote", "", "`address` s3://BUCKET/PREFIX of a store that machines share which have no folder in common; credentials as other S3 programs take them")
+	stage := c.String("stage", "", "run only one `stage`: collect, train, eval, analyse or report; fail if results of earlier stages are missing")
+	shard := c.String("shard", "", "run only shard `i/n` of the work (default: the array index of a Slurm or Kubernetes job, if any)")
+	limit := c.Count("restarts", 0, "fail after SIGUSR1 stopped this job `n` times in a row without a new cell or checkpoint; 0 means never")
+	out := c.String("out", "", "results `folder` to write data/, train/, sets/, cells/, watch/ and report.html in")
+	workers := c.Count("workers", 0, "use `n` goroutines; 0 means one per core (results do not depend on it)")
+	store := c.String("remote", "", "`address` s3://BUCKET/PREFIX of an object store for machines without a shared folder; credentials as for other S3 programs")
 	features := c.featureFlags()
 	breakLock := c.breakLockFlag()
 	dry := c.dryFlags()
-	watch := c.Bool("watch", false, "show how a run on any machines comes along; makes nothing")
-	asJSON := c.Bool("json", false, "print one JSON object")
+	watch := c.Bool("watch", false, "show the progress of a run on any machines; compute nothing")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	jobs := c.submitFlags()
-	dev := c.deviceFlags("bf16 in training where the machine has it, under nano in evaluation too")
+	dev := c.deviceFlags("bf16 for training if the machine supports it, and with the preset nano for evaluation")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.required("out"), jobs.check(c), c.together(*dry.run, *watch, *asJSON, *jobs.engine != "")); err != nil {
+	if err := cmp.Or(c.required("out"), jobs.check(c), c.checkCombination(*dry.run, *watch, *asJSON, *jobs.engine != "")); err != nil {
 		return err
 	}
 	grid, err := axes.grid()
 	if err != nil {
 		return err
 	}
+	// Only now is it known which analyses the grid has.
 	if !slices.Contains(grid.Analyses, results.RolloutAnalysis) {
-		if err := c.meaningless("without --analyses rollout", rolloutFlagNames...); err != nil {
+		if err := c.noEffect("without --analyses rollout", rolloutFlagNames...); err != nil {
 			return err
 		}
 	}
+	// The part of the grid that this process runs.
 	part, err := parsePart(*stage, *shard)
 	if err != nil {
 		return usagef("reproduce: %v", err)
 	}
-	o := pipeline.Options{Workers: orCores(*workers), Batch: *axes.batch, BreakLock: *breakLock, Version: version(), Spawn: spawnSelf(), Listener: &teller{command: c}}
+	// The resources: object store, backbone, devices. Opening them is slow or may fail, so
+	// that all flags were checked before.
+	o := pipeline.Options{Workers: orAllCores(*workers), Batch: *axes.batch, BreakLock: *breakLock, Version: version(), Spawn: spawnSelf(), Listener: &listener{command: c}}
 	if o.Backbone, o.FeatureCache, err = features.read(grid.Methods...); err != nil {
 		return err
 	}
 	if o.Remote, err = openRemote(ctx, *store); err != nil {
 		return err
 	}
-	if *jobs.engine != "" && !*dry.run || *watch { // which make nothing here
+	// Submitting and watching compute nothing, so that they need no devices: the stage
+	// report has none. A dry run may measure, which does need them.
+	if *jobs.engine != "" && !*dry.run || *watch {
 		part.stage = pipeline.StageReport
 	}
 	closeAll, err := dev.openFor(&grid, &o, part)
@@ -135,12 +164,14 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// The grid in its folder, and the steps of this part.
 	w := pipeline.NewWorkspace(grid, *out, o)
 	defer w.Close()
 	for _, gap := range grid.WithoutQ() {
 		o.Listener.Note(gap)
 	}
 	steps := part.of(w.Graph())
+	// These read states of steps without running them: first fetch what others computed.
 	if *jobs.engine != "" || *dry.run {
 		err = w.Pull(ctx, w.Graph())
 	}
@@ -154,38 +185,44 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	case *watch:
 		return c.watch(ctx, w, *out, *asJSON)
 	}
+	// Find conflicts with the folder before anything is written.
 	if err = steps.Check(ctx); err == nil {
 		err = grid.Preset.WriteTo(*out)
 	}
 	if err != nil {
 		return err
 	}
+	// Count restarts without progress around the run itself.
 	bound := newRestarts(ctx, steps, *out, part.job(), *limit)
-	return bound.after(ctx, c.reproduce(ctx, steps, w, *asJSON))
+	return bound.check(ctx, c.reproduce(ctx, steps, w, *asJSON))
 }
 
-// together refuses flags that mean nothing beside those that say what a run does.
-func (c *command) together(dry, watch, asJSON, submit bool) (err error) {
+// checkCombination returns a usage error for flags that have no effect in the chosen
+// mode.
+func (c *command) checkCombination(dry, watch, asJSON, submit bool) (err error) {
 	switch {
 	case watch:
-		err = c.meaningless("with --watch", "dry-run", "measure", "verbose", "submit", "stage", "shard", "restarts", "break-lock")
+		err = c.noEffect("with --watch", "dry-run", "measure", "verbose", "submit", "stage", "shard", "restarts", "break-lock")
 	case !dry:
-		err = c.meaningless("without --dry-run", "measure", "verbose")
+		err = c.noEffect("without --dry-run", "measure", "verbose")
 	case asJSON:
-		err = c.meaningless("with --json, which has no list of units", "verbose")
+		err = c.noEffect("with --json, which lists no steps", "verbose")
 	}
 	if err == nil && submit && !dry {
-		err = c.meaningless("with --submit, which prints the jobs' names", "json")
+		err = c.noEffect("with --submit, which prints the jobs' names", "json")
 	}
 	return err
 }
 
-// reproduce runs the steps, prints the results and lists what failed.
+// reproduce runs the steps, prints the report's summary and the scores, and lists
+// what failed. With --json the last line is an object with the scores ("cells", one
+// per arm, solver and tier) and the failures ("failed", a line each).
 func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeline.Workspace, asJSON bool) error {
 	failed, err := w.Run(ctx, steps)
 	if err != nil {
 		return err
 	}
+	// At most one report; none in a shard or in other stages.
 	for _, s := range pipeline.Of[*pipeline.Report](steps) {
 		if s.Page != nil {
 			showReport(c.stdout, s.Page, s.Path)
@@ -193,7 +230,7 @@ func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeli
 	}
 	scores := steps.Scores()
 	switch {
-	case asJSON:
+	case asJSON: // the last line of stdout; the lines of the steps come before it
 		err = c.printJSON(map[string]any{"cells": scores, "failed": failed})
 	case len(scores) > 0:
 		err = printScores(c.stdout, scores)
@@ -201,18 +238,20 @@ func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeli
 	return failures(failed, err)
 }
 
-// dryFlags say what is told instead of done.
+// dryFlags are --dry-run and the flags that extend it.
 type dryFlags struct{ run, measure, verbose *bool }
 
+// dryFlags defines these flags.
 func (c *command) dryFlags() dryFlags {
 	return dryFlags{
-		run:     c.Bool("dry-run", false, "say what is there and what would be done"),
-		measure: c.Bool("measure", false, "with --dry-run: time a few episodes, training steps, plans and analyses, and say how long the rest takes"),
-		verbose: c.Bool("verbose", false, "with --dry-run: list every unit"),
+		run:     c.Bool("dry-run", false, "show what exists and what would be done; do nothing"),
+		measure: c.Bool("measure", false, "with --dry-run: time a few episodes, training steps, plans and analyses, and estimate how long the run takes"),
+		verbose: c.Bool("verbose", false, "with --dry-run: list every step"),
 	}
 }
 
-// openRemote opens the store of an address; there is none without one.
+// openRemote opens the object store at an address; nil if there is none. A malformed
+// address is a usage error, an unreachable server is not.
 func openRemote(ctx context.Context, address string) (*remote.Store, error) {
 	if address == "" {
 		return nil, nil
@@ -223,7 +262,10 @@ func openRemote(ctx context.Context, address string) (*remote.Store, error) {
 	return remote.Open(ctx, address)
 }
 
-// dryRun says what is there and what would be done.
+// dryRun prints what exists and what would be done. It runs no step. With --measure
+// it times a few episodes, training steps and plans in a temporary folder, and
+// estimates the time of all missing work on this machine; with --submit also that of
+// the jobs from first to last. With --json it prints a pipeline.Forecast.
 func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipeline.Graph, f dryFlags, jobs submitFlags, asJSON bool) (err error) {
 	var rates *pipeline.Rates
 	if *f.measure {
@@ -233,12 +275,13 @@ func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipel
 	}
 	forecast, err := steps.DryRun(ctx, rates, func(id string, s pipeline.State) {
 		if *f.verbose && !asJSON {
-			c.say(id, s.Text)
+			c.printStep(id, s.Text)
 		}
 	})
 	if err != nil {
 		return err
 	}
+	// The jobs' time follows from their number of shards and the longest single unit.
 	if *jobs.engine != "" && rates != nil {
 		plan, _, err := jobs.plan(c, steps)
 		if err != nil {
@@ -253,8 +296,9 @@ func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipel
 	return forecast.Print(c.stdout)
 }
 
-// say prints a line about a step: "train     tworoom lewm s3072: done".
-func (c *command) say(id, what string) {
+// printStep prints a line about a step: "train     tworoom lewm s3072: done".
+func (c *command) printStep(id, what string) {
+	// The kind is a column of its own width; the report has no further name.
 	kind, name, named := strings.Cut(id, " ")
 	if named {
 		name += ": "
@@ -262,23 +306,28 @@ func (c *command) say(id, what string) {
 	fmt.Fprintf(c.stdout, "%-9s %s%s\n", kind, name, what)
 }
 
-// grid reads the axes; what the flags leave open the preset says.
+// grid returns the grid that the flags describe. The order of precedence is: flag,
+// preset, default. All values are checked here, so that a mistake is found before
+// data sets are collected.
 func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	preset, err := f.preset.load()
 	if err != nil {
 		return g, err
 	}
+	// or returns the comma-separated list that takes precedence.
 	or := func(flag string, preset []string, otherwise ...string) string {
 		return cmp.Or(flag, strings.Join(preset, ","), strings.Join(otherwise, ","))
 	}
 	g.Preset, g.Episodes = *preset, *f.episodes
 	p, axes := g.Preset.Eval, g.Preset.Grid
-	if *f.tiers != "" { // for every solver
+	// --tiers applies to every solver, including those that the preset restricts.
+	if *f.tiers != "" {
 		g.Preset.Eval.TiersOf = nil
 	}
 	if g.Episodes == 0 {
 		g.Episodes = p.Episodes
 	}
+	// Settings from the preset's [eval.rules], then its [grid], then the flags.
 	rules := ruleFlags{}
 	maps.Copy(rules, p.Rules)
 	if axes.Protocol != "" {
@@ -289,7 +338,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if tasks == "all" {
 		tasks = strings.Join(envs.Names(), ",")
 	}
-	var errs [7]error
+	var errs [7]error // the first one is reported
 	g.Rules, errs[0] = pipeline.ReadRules(rules)
 	g.Axes, errs[1] = pipeline.ParseAxes(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets))
 	g.Analyses, errs[2] = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none"))
@@ -303,6 +352,8 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err := cmp.Or(errs[:]...); err != nil {
 		return g, err
 	}
+	// A state that no task of the grid has is a mistake. A state that only some have gives
+	// arms on those tasks; runReproduce notes the others.
 	if *f.q != "" {
 		g.Qs, err = parseList(strings.Split(*f.q, ","), func(q string) (string, error) {
 			if !slices.ContainsFunc(g.Tasks, func(t envs.Task) bool { return pipeline.HasQ(t, q) }) {
@@ -314,13 +365,14 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err == nil && *f.weights != "" {
 		g.ScaleWeights, err = parseList(strings.Split(*f.weights, ","), parseWeight)
 	}
+	// Combinations of preset and tasks that cannot work, such as clips longer than episodes.
 	if err == nil {
 		err = g.Check()
 	}
 	return g, err
 }
 
-// parseWeight reads the weight of a loss term.
+// parseWeight parses the weight of a loss term, a positive float32.
 func parseWeight(text string) (float64, error) {
 	w, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(w > 0 && w <= math.MaxFloat32) {
@@ -329,7 +381,8 @@ func parseWeight(text string) (float64, error) {
 	return w, nil
 }
 
-// parseMethod looks a method up and suggests another where there is none.
+// parseMethod returns the method of a name. The error for an unknown name suggests a
+// similar one.
 func parseMethod(name string) (model.Method, error) {
 	m, err := model.LookUp(name)
 	if err != nil {
@@ -338,8 +391,8 @@ func parseMethod(name string) (model.Method, error) {
 	return m, nil
 }
 
-// parseList reads the entries of a flag. What one that comes twice stands for is
-// listed once in the graph.
+// parseList parses the entries of a comma-separated flag. Repeated entries stay: the
+// graph lists each step once.
 func parseList[T any](words []string, parse func(string) (T, error)) (out []T, err error) {
 	for _, word := range words {
 		v, err := parse(word)
@@ -351,12 +404,15 @@ func parseList[T any](words []string, parse func(string) (T, error)) (out []T, e
 	return out, nil
 }
 
-// part is what of a grid one command does: all, a stage, a shard of either.
+// part is the part of a grid that one command runs: all of it, a stage, or a shard of
+// either.
 type part struct {
-	stage pipeline.Stage // "": all
+	stage pipeline.Stage // "": all stages
 	shard cell.Shard
 }
 
+// parsePart parses --stage and --shard. The report is a single step and has no
+// shards.
 func parsePart(stage, shard string) (p part, err error) {
 	if p.shard, err = parseShard(shard); err == nil && stage != "" {
 		p.stage, err = pipeline.ParseStage(stage)
@@ -367,6 +423,7 @@ func parsePart(stage, shard string) (p part, err error) {
 	return p, err
 }
 
+// of returns the steps of the part.
 func (p part) of(g pipeline.Graph) pipeline.Graph {
 	if p.stage == "" {
 		return g.Shard(p.shard)
@@ -374,20 +431,23 @@ func (p part) of(g pipeline.Graph) pipeline.Graph {
 	return g.Stage(p.stage, p.shard)
 }
 
-// job names the part in a file's name.
+// job returns a name of the part for the names of files.
 func (p part) job() string {
 	return fmt.Sprintf("%s-%d-%d", cmp.Or(p.stage, "all"), p.shard.I, max(p.shard.N, 1))
 }
 
-// does says whether the part makes what these stages make.
-func (p part) does(stages ...pipeline.Stage) bool {
+// includes reports whether the part computes results of one of these stages.
+func (p part) includes(stages ...pipeline.Stage) bool {
 	return p.stage == "" || slices.Contains(stages, p.stage)
 }
 
-// openFor opens the devices that a part of a grid computes on. Stages without
-// any run on machines without a GPU.
+// openFor opens the devices that a part of a grid computes on, and sets the grid's
+// precision to that of planning. Stages that compute nothing run on machines without
+// a GPU. The caller calls closeAll in any case.
 func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (closeAll func(), err error) {
 	var open []device.Device
+	// use opens a device for one purpose. Each purpose has its own: precisions differ, and
+	// a device belongs to one goroutine at a time.
 	use := func(at *device.Device, needed, wantBF16 bool) {
 		if err != nil || !needed {
 			return
@@ -397,14 +457,18 @@ func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (clo
 			*at, open = d, append(open, d)
 		}
 	}
+	// The grid's precision is a setting of its evaluations, hence the planner's.
 	g.Precision = *f.precision
-	unknown := g.Precision == "auto" // what the evaluations were made with
-	use(&o.Trainer, p.does(pipeline.StageTrain), true)
-	use(&o.Planner, p.does(pipeline.StageTrain, pipeline.StageEval) || unknown, g.Preset.Eval.Precision == device.BF16)
-	use(&o.Analyser, p.does(pipeline.StageAnalyse) && len(g.Analyses) > 0, false)
+	// The ids of evaluation cells depend on the precision. If it is not given, only opening
+	// the planner's device shows what auto means here.
+	unknown := g.Precision == "auto"
+	use(&o.Trainer, p.includes(pipeline.StageTrain), true)
+	use(&o.Planner, p.includes(pipeline.StageTrain, pipeline.StageEval) || unknown, g.Preset.Eval.Precision == device.BF16)
+	use(&o.Analyser, p.includes(pipeline.StageAnalyse) && len(g.Analyses) > 0, false)
 	if o.Planner != nil {
 		g.Precision = string(o.Planner.Kind().Precision)
 	}
+	// Called on an error too: the devices opened before it must be closed.
 	return func() {
 		for _, d := range open {
 			d.Close()
@@ -412,7 +476,8 @@ func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (clo
 	}, err
 }
 
-// parseShard reads the flag, or what a batch system says where there is none.
+// parseShard parses --shard. Without the flag, the array index of a batch system's
+// job determines the shard, so that a job script is a single command.
 func parseShard(flag string) (cell.Shard, error) {
 	if flag == "" {
 		return cell.ShardFromEnv()

@@ -18,7 +18,7 @@ import (
 	"scalewm/model/weights"
 )
 
-// reproduceArgs is the smallest grid, into dir.
+// reproduceArgs returns the command line of the smallest grid, into dir.
 func reproduceArgs(dir string, more ...string) []string {
 	return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "scale,random", "--out", dir}, more...)
 }
@@ -57,8 +57,8 @@ func sameResults(t *testing.T, what string, got, want map[string][]byte) {
 	}
 }
 
-// killed runs the program and kills it after that many lines of output, in the
-// midst of the next unit. It says whether the run ended before, which must be
+// killed runs the program and kills it after the given number of lines of output, in the
+// middle of the next step. It reports whether the run ended before that, which must be
 // without an error.
 func killed(t *testing.T, lines int, args []string) (ended bool) {
 	t.Helper()
@@ -88,8 +88,8 @@ func killed(t *testing.T, lines int, args []string) (ended bool) {
 	return false
 }
 
-// TestReproduce runs the grid whole, with other workers and kills, in shards
-// and again: the same bytes each time, and nothing is done twice.
+// TestReproduce runs the grid in one process, with another number of workers and kills, in
+// shards, and again. The bytes are the same each time, and nothing is computed twice.
 func TestReproduce(t *testing.T) {
 	whole := t.TempDir()
 	out, errs, code := session(reproduceArgs(whole, "--workers", "1")...)
@@ -121,7 +121,7 @@ func TestReproduce(t *testing.T) {
 		}
 		sameResults(t, "two shards", gridFiles(t, dir), want)
 	})
-	t.Run("merged", func(t *testing.T) { // three shards of two arms, each in a folder of its own
+	t.Run("merged", func(t *testing.T) { // three shards of two arms, each in a separate folder
 		dir := t.TempDir()
 		for i, shard := range []string{"0/3", "1/3", "2/3"} {
 			own := filepath.Join(t.TempDir(), shard[:1])
@@ -153,8 +153,8 @@ func TestReproduce(t *testing.T) {
 	t.Run("damage", func(t *testing.T) { damaged(t, whole, want) })
 }
 
-// TestReproduceTuned: the temperature is chosen once, with lewm although it is
-// no arm, and the arms that plan with mppi have it; a dry run then finds all done.
+// TestReproduceTuned checks that the temperature is tuned once, with lewm even though it is
+// not an arm, and used by all arms that plan with mppi. A dry run then finds everything done.
 func TestReproduceTuned(t *testing.T) {
 	dir := t.TempDir()
 	args := reproduceArgs(dir, "--methods", "untrained", "--solvers", "cem,mppi", "--tiers", "T5", "--temperature", "tuned")
@@ -171,7 +171,7 @@ func TestReproduceTuned(t *testing.T) {
 	}
 }
 
-// TestReproduceTorn: a torn cell is said and made again.
+// TestReproduceTorn checks that a torn cell is reported and computed again.
 func TestReproduceTorn(t *testing.T) {
 	dir := t.TempDir()
 	args := reproduceArgs(dir, "--methods", "random")
@@ -191,7 +191,7 @@ func TestReproduceTorn(t *testing.T) {
 		t.Errorf("dry run: exit %d\n%s", code, out)
 	}
 	out, errs, code := session(args...)
-	if code != exitDone || !strings.Contains(errs, "is torn and is made again") || !strings.Contains(out, "1 new of 2 cells") {
+	if code != exitDone || !strings.Contains(errs, "is torn and is computed again") || !strings.Contains(out, "1 new of 2 cells") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	sameResults(t, "after a torn cell", gridFiles(t, dir), want)
@@ -206,8 +206,8 @@ func countCells(files map[string][]byte) (n int) {
 	return n
 }
 
-// damaged: what is torn or lost is said, a line each, and made again with the same
-// bytes; what rests on it stays.
+// damaged tears or deletes files of a results folder. Each one is reported in a line and
+// rebuilt with the same bytes, and results that depend on it stay.
 func damaged(t *testing.T, dir string, want map[string][]byte) {
 	var torn []string
 	for name, b := range want {
@@ -322,7 +322,7 @@ func TestReproduceAndEvalUsage(t *testing.T) {
 	}
 }
 
-// What preset and tasks rule out is wrong usage, before anything is written.
+// What preset and tasks make impossible is a usage error before anything is written.
 func TestReproduceRefusesWithoutCollecting(t *testing.T) {
 	for _, set := range []string{"model.history=1000", "model.frame_skip=1000", "model.image_size=10000", "eval.episodes=1000000000000", "train.batch=65536", "train.lr=1e300",
 		"train.q_columns=state", strings.Repeat("a.", 40_000) + "a=1"} {
@@ -336,7 +336,8 @@ func TestReproduceRefusesWithoutCollecting(t *testing.T) {
 	}
 }
 
-// A run of a finished grid writes no file again, not even the same bytes, so that the folder may be read-only.
+// A run of a complete grid writes no file, not even the same bytes, so that the folder may
+// be read-only.
 func TestReproduceAgainWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // the measured times of a report are those of the first run
@@ -358,7 +359,7 @@ func TestReproduceAgainWritesNothing(t *testing.T) {
 	}
 }
 
-// infos are those of all files below dir.
+// infos returns the FileInfo of every file below dir.
 func infos(t *testing.T, dir string) map[string]fs.FileInfo {
 	t.Helper()
 	out := map[string]fs.FileInfo{}
@@ -374,7 +375,8 @@ func infos(t *testing.T, dir string) map[string]fs.FileInfo {
 	return out
 }
 
-// A checkpoint whose predictions overflow has no success: its cell fails, and rollout writes no file.
+// A checkpoint whose predictions overflow has no result: its cell fails, and rollout writes
+// no file.
 func TestCheckpointThatDiverged(t *testing.T) {
 	dir := t.TempDir()
 	if _, errs, code := session("reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "scale", "--tiers", "T5", "--out", dir); code != exitDone {

@@ -14,19 +14,21 @@ import (
 	"scalewm/eval/results"
 )
 
-// errStalled ends a run that a batch system need not start again.
+// errStalled ends a run that a batch system should not start again.
 var errStalled = errors.New("no progress")
 
-// restarts bounds how often in a row a batch system starts a job again that does
-// not come along: a job whose time is too short for its first checkpoint would
-// otherwise go round for ever. The count lies beside the job's other files.
+// restarts limits how often in a row a batch system restarts a job that makes no
+// progress. A job whose time is shorter than the time to its first checkpoint would
+// otherwise restart for ever. The count is stored in OUT/jobs, next to the job's
+// other files, since every attempt is a new process.
 type restarts struct {
 	steps  pipeline.Graph
-	path   string
-	limit  int    // 0: no bound
-	before string // what was there of the steps at the start
+	path   string // file with the count
+	limit  int    // 0: no limit
+	before string // states of the steps at the start
 }
 
+// newRestarts records the states of a job's steps before it runs.
 func newRestarts(ctx context.Context, steps pipeline.Graph, out, job string, limit int) restarts {
 	r := restarts{steps: steps, path: filepath.Join(results.Folder(out).Jobs(), "stalled-"+job), limit: limit}
 	if limit > 0 {
@@ -35,7 +37,7 @@ func newRestarts(ctx context.Context, steps pipeline.Graph, out, job string, lim
 	return r
 }
 
-// states tells what is there of the steps' results.
+// states returns a text that changes whenever the steps make progress.
 func states(ctx context.Context, steps pipeline.Graph) string {
 	var all strings.Builder
 	for _, s := range steps {
@@ -45,16 +47,18 @@ func states(ctx context.Context, steps pipeline.Graph) string {
 	return all.String()
 }
 
-// after is the error of a run that ended with err. Where the time was up before
-// anything was made, and so it was limit times before, it is errStalled.
-func (r restarts) after(ctx context.Context, err error) error {
+// check returns the error of a run that ended with err. If SIGUSR1 stopped the run
+// without progress for more than limit times in a row, that is errStalled. Any
+// progress resets the count.
+func (r restarts) check(ctx context.Context, err error) error {
 	if r.limit == 0 || context.Cause(ctx) != errTimeUp {
 		return err
 	}
+	// ctx is cancelled; reading the states must still work.
 	if states(context.WithoutCancel(ctx), r.steps) != r.before {
 		return errors.Join(err, safefile.Remove(r.path))
 	}
-	text, _ := safefile.Read(r.path, safefile.MaxRecord) // none is 0
+	text, _ := safefile.Read(r.path, safefile.MaxRecord) // a missing file counts as 0
 	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	if n++; n > r.limit {
 		return fmt.Errorf("%w: the time was up %d times in a row without a new cell or checkpoint (hint: give the job more --time, and delete %s)", errStalled, n, r.path)

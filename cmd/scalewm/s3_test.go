@@ -22,15 +22,15 @@ import (
 	"time"
 )
 
-// wire stands between the program and an S3 server. Once, of a request that it is told, it
-// passes some bytes on, tells that, and no more.
+// wire is a proxy between the program and an S3 server. It can cut one chosen request: it
+// forwards some of the bytes, reports that, and then stops.
 type wire struct {
 	mu           sync.Mutex
 	method, name string
 	reached      func()
 }
 
-// cut says what is to be cut: the bytes that a method brings to or from a name.
+// cut selects the request to cut, by its HTTP method and object name.
 func (w *wire) cut(method, name string, reached func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,9 +96,9 @@ func startS3(t *testing.T) (*wire, string) {
 	return w, filepath.Join(dir, "runs")
 }
 
-// TestS3 lets processes with folders of their own share a grid through a real S3 server, and
-// kills one in the middle of a push and of a pull: what is there is whole, and
-// all files are those of one process.
+// TestS3 lets processes with separate folders share a grid through a real S3 server, and
+// kills one in the middle of a push and of a pull. All objects are complete, and all files
+// are those of a single process.
 func TestS3(t *testing.T) {
 	if os.Getenv("SCALEWM_S3") == "" {
 		t.Skip("make test-s3 runs it")
@@ -127,7 +127,7 @@ func TestS3(t *testing.T) {
 		_, err := os.Stat(filepath.Join(parts...))
 		return err == nil
 	}
-	// killedAt runs the program, and kills it while the bytes of a file are on their way.
+	// killedAt runs the program and kills it during the transfer of a file.
 	killedAt := func(method, name, dir string, more ...string) {
 		t.Helper()
 		cmd := command(dir, more...)
@@ -152,8 +152,8 @@ func TestS3(t *testing.T) {
 		t.Error("half a data set is in the folder")
 	}
 
-	// A training on a is warned and stops, and goes on on b, which is killed when it pushes the
-	// weights; a takes it over for good.
+	// A training on a stops after a warning and resumes on b, which is killed while it pushes
+	// the weights; then a completes it.
 	cmd := command(a, on("--stage", "train")...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -8,12 +8,14 @@ import (
 	"scalewm/eval/pipeline"
 )
 
+// printScores prints success rates as a table, followed by notes on NaN or infinite
+// costs. Random actions have neither seed nor solver.
 func printScores(w io.Writer, scores []pipeline.Score) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "task\tmethod\tseed\tsolver\ttier\tsets\tepisodes\tsuccess\tSD")
 	for _, s := range scores {
 		seed := fmt.Sprint(s.Seed)
-		if s.Solver == "" {
+		if s.Solver == "" { // random actions
 			seed, s.Solver, s.Tier = "-", "-", "-"
 		}
 		sd := "-"

@@ -21,7 +21,7 @@ import (
 	"scalewm/envs"
 )
 
-// TestMain lets the scripts call this very program as `scalewm`.
+// TestMain lets the scripts run this program as `scalewm`.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"scalewm": main})
 }
@@ -55,8 +55,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ownData FILE SIZE writes a data set of no task: twenty episodes of 41 rows in which a square
-// walks over frames of that size.
+// ownData FILE SIZE writes a data set without a task: twenty episodes of 41 rows in which a
+// square moves over frames of that size.
 func ownData(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: owndata FILE SIZE")
@@ -105,8 +105,8 @@ func edit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[3]), []byte(strings.Replace(text, args[1], args[2], 1)), 0o666))
 }
 
-// refused DIR COMMAND runs a command that must exit as a wrong command line does and
-// leave every file and folder below DIR as it was.
+// refused DIR COMMAND runs a command that must end with the exit code for wrong usage and
+// leave every file and folder below DIR unchanged.
 func refused(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: refused DIR COMMAND")
@@ -135,7 +135,7 @@ func refused(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// truncate PATTERN tears the one file that fits: its second half is lost.
+// truncate PATTERN removes the second half of the only file that matches.
 func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: truncate PATTERN")
@@ -150,7 +150,7 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(found[0], st.Size()/2))
 }
 
-// emptydir DIR fails if the folder holds anything.
+// emptydir DIR fails if the folder is not empty.
 func emptydir(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: emptydir DIR")

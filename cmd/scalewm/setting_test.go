@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// The recipe "a new setting of an evaluation": a field of results.Rules and a row of results.Settings. The
-// program that is built from the sources with both has the flag, writes the value into the specs of cells, refuses to pair
-// different values, and takes the keyword from Python. Without the flag cells have the names that this program gives.
+// The recipe "a new setting of an evaluation": a field of results.Rules and a row of
+// results.Settings. The program built with both has the flag, writes the value into the
+// specs of cells, does not pair different values, and accepts the keyword from Python.
+// Without the flag, ids of cells are unchanged.
 func TestNewSetting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: builds the program")

@@ -9,10 +9,12 @@ import (
 	"scalewm/model/features"
 )
 
-// ruleFlags are the flags of the settings of an evaluation, which `eval` and `reproduce` share: the
-// texts of those that were given, by keyword.
+// ruleFlags holds the settings of an evaluation that were given as flags, as texts by
+// keyword. The verbs eval and reproduce share these flags.
 type ruleFlags map[string]string
 
+// ruleFlags defines a flag for each row of results.Settings that has one, so that a
+// new setting needs no code here.
 func (c *command) ruleFlags() ruleFlags {
 	given := ruleFlags{}
 	for _, s := range results.Settings {
@@ -23,52 +25,60 @@ func (c *command) ruleFlags() ruleFlags {
 	return given
 }
 
-// ruleFlag is the flag of one setting.
+// ruleFlag is the flag.Value of one setting.
 type ruleFlag struct {
 	results.Setting
 	text  string
 	given ruleFlags
 }
 
+// String implements flag.Value. The initial text is the default, for the help text.
 func (f *ruleFlag) String() string { return f.text }
 
+// IsBoolFlag lets package flag accept a boolean setting without a value.
 func (f *ruleFlag) IsBoolFlag() bool { return f.Bool() }
 
+// Set checks the value at once, so that the error names the flag. The text is parsed
+// again where presets and flags are combined.
 func (f *ruleFlag) Set(text string) error {
 	f.text, f.given[f.Keyword()] = text, text
-	if text == "" { // which command.parse says
+	if text == "" { // command.parse reports it
 		return nil
 	}
 	var r results.Rules
 	return f.Setting.Set(&r, text)
 }
 
+// batchFlag defines --batch.
 func (c *command) batchFlag() *int {
-	return c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)")
+	return c.Count("batch", 0, "plan `n` episodes in one batch; 0 means as many as fill the device (results do not depend on it)")
 }
 
-// featureFlags are the flags that `train` and `reproduce` share: what methods with a
-// frozen encoder train on.
+// featureFlags are the flags of train and reproduce for methods with a frozen
+// encoder.
 type featureFlags struct{ backbone, cache *string }
 
+// featureFlags defines these flags.
 func (c *command) featureFlags() featureFlags {
 	return featureFlags{
-		backbone: c.String("backbone", "", "the weights of DINOv2 that dinowm encodes with, a `file` (model.safetensors of facebook/dinov2-small, or the hub's .pth)"),
-		cache:    c.String("feature-cache", "auto", "what a frozen encoder makes of the frames is kept beside the data set up to this `size` (20GB), off, or auto: a part of the free space (no result depends on it)"),
+		backbone: c.String("backbone", "", "`file` with the DINOv2 weights for dinowm (model.safetensors of facebook/dinov2-small, or the .pth file of PyTorch Hub)"),
+		cache:    c.String("feature-cache", "auto", "maximum `size` of the cached features of a frozen encoder, next to the data set: 20GB for example, off, or auto (a part of the free space); results do not depend on it"),
 	}
 }
 
-// read reads the backbone. It returns an error if a method lacks it or if none needs it.
+// read reads the backbone and parses the limit of the cache. It returns a usage error
+// if a method needs a backbone and none was given, or if none of the methods uses it.
 func (f featureFlags) read(methods ...model.Method) (backbone *dinov2.File, cache features.Limit, err error) {
 	if cache, err = features.ParseLimit(*f.cache); err != nil {
 		return nil, 0, usagef("--feature-cache: %v", err)
 	}
+	// Methods whose encoder is a pretrained DINOv2 need its weights; dinowm-random does not.
 	pretrained := slices.IndexFunc(methods, func(m model.Method) bool { return m.Pretrained })
 	switch {
 	case *f.backbone == "" && pretrained >= 0:
 		err = usagef("%s encodes with the weights of DINOv2: give --backbone FILE (dinowm-random has a small backbone of random weights instead)", methods[pretrained].Name)
 	case *f.backbone != "" && pretrained < 0:
-		err = usagef("--backbone: no method that was asked for encodes with it (dinowm does)")
+		err = usagef("--backbone: none of the requested methods uses it (dinowm does)")
 	case *f.backbone != "":
 		backbone, err = dinov2.Read(*f.backbone)
 	}

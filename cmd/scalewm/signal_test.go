@@ -17,8 +17,8 @@ import (
 	"scalewm/envs"
 )
 
-// A verb that is told to stop in the middle of its work ends with 130. One that
-// does not listen would be ended by the limit of this test.
+// A verb that is interrupted in the middle of its work ends with exit code 130. One that
+// ignores the signal would reach the time limit of this test.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestSignals(t *testing.T) {
 	prepare("collect", "tworoom", "--out", "d.h5", "--episodes", "16")
 	prepare("train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--out", "w")
 	lengthen(t, dir+"/d.h5", dir+"/long.h5")
-	rows := []byte("set,episode,tier,success\n") // so many episodes that their statistics take long
+	rows := []byte("set,episode,tier,success\n") // enough episodes for statistics that take long
 	for i := range 400_000 {
 		rows = fmt.Appendf(rows, "s%d,%d,T1,%t\n", 1+i/100, i%100, i%7 < 3)
 	}
@@ -89,8 +89,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// SIGUSR1, a batch system's word that the time is nearly up, ends a run in order with
-// 75, and what it has done is kept.
+// SIGUSR1, by which a batch system warns that the time is nearly up, ends a run with exit
+// code 75, and the finished work remains.
 func TestTimeUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestTimeUp(t *testing.T) {
 	}
 }
 
-// What stands still so often in a row fails, and what comes along is counted anew.
+// A job without progress fails after the given number of attempts; progress resets the count.
 func TestRestarts(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(errTimeUp)
@@ -140,19 +140,20 @@ func TestRestarts(t *testing.T) {
 		if moved {
 			r.before = "less"
 		}
-		return r.after(ctx, context.Canceled)
+		return r.check(ctx, context.Canceled)
 	}
 	for i, c := range []struct{ moved, stalled bool }{{false, false}, {false, false}, {true, false}, {false, false}, {false, false}, {false, true}, {false, true}} {
 		if err := end(c.moved); errors.Is(err, errStalled) != c.stalled || !c.stalled && !errors.Is(err, context.Canceled) {
 			t.Errorf("stop %d: %v", i, err)
 		}
 	}
-	if err := newRestarts(t.Context(), nil, dir, "eval-0-1", 2).after(t.Context(), io.EOF); err != io.EOF {
+	if err := newRestarts(t.Context(), nil, dir, "eval-0-1", 2).check(t.Context(), io.EOF); err != io.EOF {
 		t.Errorf("another error became %v", err)
 	}
 }
 
-// lengthen writes a data set whose ten episodes are the first one of another, twenty times over.
+// lengthen writes a data set of ten episodes, each of which repeats the first episode of
+// another data set twenty times.
 func lengthen(t *testing.T, from, to string) {
 	t.Helper()
 	src, err := hdf5.Open(from)

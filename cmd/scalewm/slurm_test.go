@@ -88,7 +88,7 @@ func startSlurm(t *testing.T) slurm {
 	for _, node := range []string{"n1", "n2"} {
 		c.must("slurmd", "-f", conf, "-N", node)
 	}
-	c.await("two idle nodes", func() bool { return c.say("sinfo", "-h", "-t", "idle", "-o", "%D") == "2" })
+	c.await("two idle nodes", func() bool { return c.output("sinfo", "-h", "-t", "idle", "-o", "%D") == "2" })
 	return c
 }
 
@@ -103,11 +103,12 @@ func (c slurm) kill(name string, sig syscall.Signal) {
 	}
 }
 
-// settled waits until nothing is queued. What was put back into the queue would wait two minutes.
+// settled waits until nothing is queued. It lets requeued jobs start at once, which would
+// otherwise wait two minutes.
 func (c slurm) settled() {
 	c.Helper()
 	c.await("the end of all jobs", func() bool {
-		left := strings.Fields(c.say("squeue", "-h", "-o", "%i"))
+		left := strings.Fields(c.output("squeue", "-h", "-o", "%i"))
 		for _, job := range left {
 			c.now(job)
 		}
@@ -115,12 +116,12 @@ func (c slurm) settled() {
 	})
 }
 
-// now lets a job begin that was put back into the queue, without the two minutes that Slurm
-// waits. They are there for a reason: the end of the former run, told late, would count as
-// the new one's. So no run may be under way on any node.
+// now lets a requeued job start without the two minutes that Slurm waits. Slurm waits
+// because a late report of the end of the former run would count for the new one; so no run
+// may be in progress on any node.
 func (c slurm) now(job string) {
-	if c.say("pgrep", "-x", "slurmstepd") == "" && c.say("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
-		c.say("scontrol", "update", "jobid="+job, "StartTime=now")
+	if c.output("pgrep", "-x", "slurmstepd") == "" && c.output("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
+		c.output("scontrol", "update", "jobid="+job, "StartTime=now")
 	}
 }
 
@@ -140,10 +141,11 @@ func TestSlurm(t *testing.T) {
 			"--episodes", "2", "--analyses", "spectrum"}
 		c.reproduce(exitDone, "", axes, "--out", whole)
 		to := append([]string{"--out", out, "--submit", "slurm", "--shards", "collect:5", "--shards", "eval:4", "--pack", "eval:2"}, small...)
-		// sbatch's own words reach the person who asked.
+		// sbatch's error message is shown to the user.
 		c.reproduce(exitFailed, "nosuch", axes, append(slices.Clone(to), "--partition", "nosuch")...)
-		// The controller is killed when all jobs are on its disk and none has begun: one that ran while nobody had
-		// noted it would run again under its number, for which Slurm drains the node.
+		// The controller is killed when all jobs are on its disk and none has started. A job
+		// that ran without being recorded would run again under the same number, for which
+		// Slurm drains the node.
 		c.must("scontrol", "update", "partitionname=all", "state=down")
 		c.reproduce(exitDone, "report", axes, to...)
 		c.await("the jobs on the controller's disk", func() bool {
@@ -152,7 +154,7 @@ func TestSlurm(t *testing.T) {
 		})
 		c.kill("slurmctld", syscall.SIGKILL)
 		c.must("slurmctld", "-f", os.Getenv("SLURM_CONF"))
-		c.await("the controller", func() bool { return strings.Contains(c.say("scontrol", "ping"), "UP") })
+		c.await("the controller", func() bool { return strings.Contains(c.output("scontrol", "ping"), "UP") })
 		c.reproduce(exitFailed, "still queued", axes, to...)
 		c.must("scontrol", "update", "partitionname=all", "state=up")
 		c.settled()
@@ -171,7 +173,7 @@ func TestSlurm(t *testing.T) {
 		to := append([]string{"--out", out, "--submit", "slurm"}, small...)
 		c.reproduce(exitDone, "", axes, to...)
 		train := func() (job, node string) { // the training that runs
-			for line := range strings.Lines(c.say("squeue", "-h", "-t", "R", "-n", "scalewm-train", "-o", "%F_%K %N")) {
+			for line := range strings.Lines(c.output("squeue", "-h", "-t", "R", "-n", "scalewm-train", "-o", "%F_%K %N")) {
 				if f := strings.Fields(line); len(f) == 2 {
 					return f[0], f[1]
 				}
@@ -181,20 +183,20 @@ func TestSlurm(t *testing.T) {
 		c.await("a training under way", func() bool { return c.rows() > 0 })
 		job, _ := train()
 		if job == "" {
-			t.Fatalf("no training runs\n%s", c.say("squeue", "-a", "-t", "all"))
+			t.Fatalf("no training runs\n%s", c.output("squeue", "-a", "-t", "all"))
 		}
 		c.must("scancel", "--batch", "--signal=USR1", job) // as before the time limit
-		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.say("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
+		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.output("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
 		before := c.rows()
 		c.await("the training to go on", func() bool { c.now(job); return c.rows() > before })
 		_, node := train()
 		c.kill("slurmd."+node, syscall.SIGKILL) // the node is lost, with its program still at work
 		c.must("scontrol", "update", "nodename="+node, "state=down", "reason=lost")
-		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.say("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
+		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.output("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
 		c.must("scancel", "--name=scalewm-train")
-		c.await("the training's end", func() bool { return c.say("squeue", "-h", "-n", "scalewm-train") == "" })
+		c.await("the training's end", func() bool { return c.output("squeue", "-h", "-n", "scalewm-train") == "" })
 		time.Sleep(2 * time.Second)
-		if left := c.say("squeue", "-h", "-n", "scalewm-train"); left != "" {
+		if left := c.output("squeue", "-h", "-n", "scalewm-train"); left != "" {
 			t.Errorf("what was cancelled is back: %s", left)
 		}
 		c.settled()

@@ -11,8 +11,8 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// TestStages makes a grid stage by stage, each in shards: the same files as in one
-// go, and no stage makes what an earlier one should have made.
+// TestStages runs a grid stage by stage, each in shards. The files are those of a single
+// run, and no stage computes results of an earlier one.
 func TestStages(t *testing.T) {
 	args := func(dir string, more ...string) []string {
 		return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,random",
@@ -39,7 +39,7 @@ func TestStages(t *testing.T) {
 			t.Fatalf("%s is there already", name)
 		}
 	}
-	// counts are what a watcher sees of collect, train, eval and analyse.
+	// counts compares what --watch counts for collect, train, eval and analyse.
 	counts := func(want ...int) {
 		t.Helper()
 		out, errs, code := session(args(dir, "--watch", "--json")...)
@@ -55,7 +55,7 @@ func TestStages(t *testing.T) {
 			t.Errorf("watched %v, want %v", got, want)
 		}
 	}
-	stage("train", "1/2", exitIncomplete, "collect pointmaze: to do: 16 episodes (hint: this stage does not make it; run --stage collect first)")
+	stage("train", "1/2", exitIncomplete, "collect pointmaze: to do: 16 episodes (hint: this stage does not compute it; run --stage collect first)")
 	gone("train")
 	stage("collect", "0/2", exitDone, "")
 	stage("collect", "1/2", exitDone, "tworoom: share 1/2")
@@ -64,11 +64,11 @@ func TestStages(t *testing.T) {
 
 	counts(2, 0, 0, 0)
 	stage("train", "0/2", exitDone, "")
-	stage("eval", "0/1", exitIncomplete, "train pointmaze scale s3072: to do (hint: this stage does not make it; run --stage train first)")
+	stage("eval", "0/1", exitIncomplete, "train pointmaze scale s3072: to do (hint: this stage does not compute it; run --stage train first)")
 	stage("train", "1/4", exitDone, "") // of two trainings, another count has the same second one
 	stage("train", "3/4", exitDone, "") // and nothing for its last
 
-	stage("report", "", exitIncomplete, "evaluate pointmaze scale s3072 cem T5: 2 of 2 cells to do (hint: this stage does not make it; run --stage eval first)")
+	stage("report", "", exitIncomplete, "evaluate pointmaze scale s3072 cem T5: 2 of 2 cells to do (hint: this stage does not compute it; run --stage eval first)")
 	counts(2, 2, 6, 0) // without the training the others were made
 	for _, shard := range []string{"2/3", "0/3", "1/3"} {
 		stage("eval", shard, exitDone, "")

@@ -3,26 +3,33 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-// What must hold before Go's runtime starts: it exits with 2, our wrong usage, where
-// it gets no address space, and with 128 + 15 where SIGTERM comes before main.
+// This file runs before Go's runtime starts, to keep two of the program's exit codes true.
+// Without it, the runtime exits with 2, our code for wrong usage, if it cannot reserve
+// address space. And SIGTERM before main would end the process with 128 + 15.
 
+// The exit codes of main.go.
 enum { failed = 1, time_up = 75, interrupted = 130 };
 
-// interrupt ends the program at once. Go's runtime calls it for a signal that the
-// program does not listen to: before main does, and after the first one came.
+// interrupt ends the program at once. Go's runtime forwards signals to the handlers that
+// were installed before it if Go code does not handle them: before main calls
+// signal.Notify, and after the first signal, when main stops listening.
 static void interrupt(int sig) {
 	_exit(sig == SIGUSR1 ? time_up : interrupted);
 }
 
+// listen_to installs interrupt for a signal, unless the parent process ignores it (nohup).
+// SA_ONSTACK is required by Go's runtime: its threads have small stacks. SA_RESTART keeps
+// system calls of C code from failing with EINTR.
 static void listen_to(int sig) {
 	struct sigaction old, own = {.sa_handler = interrupt, .sa_flags = SA_ONSTACK | SA_RESTART};
 	sigemptyset(&own.sa_mask);
-	if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_DFL) // nohup's stay ignored
+	if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
 		sigaction(sig, &own, NULL);
 }
 
+// start runs when the dynamic loader initialises the program.
 __attribute__((constructor)) static void start(void) {
-	const rlim_t needed = 2000000000; // Go's runtime and its threads reserve most of it and use little
+	const rlim_t needed = 2000000000; // address space that Go's runtime and threads reserve; little of it is used
 	struct rlimit as;
 	listen_to(SIGINT);
 	listen_to(SIGTERM);

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A folder whose disk or quota is full gets no half of a script, and the person a line that
-// helps. The disk is one of 4 kB in memory, which this process alone sees.
+// On a full disk no partial script is written, and the error names the reason. The disk is
+// one of 4 kB in memory, which only this process sees.
 func TestSubmitToAFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	cmd := exec.Command("sh", "-c", `mount -t tmpfs -o size=4k none "$1" || exit 99

@@ -11,12 +11,14 @@ import (
 )
 
 func init() {
-	register(verb{name: "tasks", summary: "the tasks: spaces, task state q, success rule, source",
+	register(verb{name: "tasks", summary: "list the tasks: spaces, task state q, success rule, source",
 		example: "scalewm tasks\nscalewm tasks --json", run: runTasks})
 }
 
+// runTasks lists the registered tasks with everything that a user of their data sets
+// needs to know, as text or as one JSON object.
 func runTasks(_ context.Context, c *command, args []string) error {
-	asJSON := c.Bool("json", false, "print one JSON object")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
@@ -32,7 +34,7 @@ func runTasks(_ context.Context, c *command, args []string) error {
 		return c.printJSON(map[string]any{"tasks": infos})
 	}
 	for i, t := range infos {
-		if i > 0 {
+		if i > 0 { // an empty line between tasks
 			fmt.Fprintln(c.stdout)
 		}
 		printTask(c.stdout, t)
@@ -40,6 +42,8 @@ func runTasks(_ context.Context, c *command, args []string) error {
 	return nil
 }
 
+// printTask prints everything that a task declares about itself. Columns of data sets
+// are a table of their own, because they have other fields.
 func printTask(w io.Writer, t envs.Description) {
 	fmt.Fprintf(w, "%s: %s (%s)\n", t.Name, t.Title, t.ID)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -34,7 +34,7 @@ const passEvents = `{"Action":"output","Package":"r","Output":"PASS\n"}
 {"Action":"pass","Package":"r"}
 `
 
-// .ci/testsum.awk, with which make test ends.
+// .ci/testsum.awk prints the summary at the end of make test.
 func TestSummaryOfTests(t *testing.T) {
 	for name, c := range map[string]struct {
 		events, noskip, want string

@@ -24,15 +24,15 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// The program is disturbed while it fills a folder: it is killed and interrupted
-// at random moments, alone and two at a time, its system calls fail, its disk
-// fills up. Then the same command must leave the folder of a run that was let
-// alone: every file byte by byte, and no other.
+// The program is disturbed while it fills a folder: it is killed and interrupted at random
+// moments, alone and two at a time, its system calls fail, and its disk fills up. Then the
+// same command must leave the same folder as an undisturbed run: every file byte for byte,
+// and no other.
 //
-// `go test` does a bounded part of this. SCALEWM_TORTURE says how many kills there
-// are to be (`make torture`), SCALEWM_TORTURE_SEED draws other moments, and the
-// file that SCALEWM_TORTURE_JSON names gets the counts. Each trial on a folder is a
-// test of its own with its own random stream, so that -run repeats it alone.
+// `go test` runs a small part of this. SCALEWM_TORTURE is the number of kills (`make
+// torture`), SCALEWM_TORTURE_SEED selects other moments, and the counts are written to the
+// file SCALEWM_TORTURE_JSON. Each trial is a separate test with its own random stream, so
+// that -run can repeat it.
 const (
 	tortureEnv     = "SCALEWM_TORTURE"
 	tortureSeedEnv = "SCALEWM_TORTURE_SEED"
@@ -52,7 +52,7 @@ type stage struct {
 	base  string                    // folder that it begins with, "" an empty one
 	timed *regexp.Regexp            // files that hold measured times
 
-	span  time.Duration     // of a run that was let alone; 0 until there was one
+	span  time.Duration     // duration of an undisturbed run; 0 until there was one
 	want  map[string]string // what that run left: a digest of each file
 	bytes int64             // that it added to what it began with
 	calls map[string]int    // system calls of each kind that it made on its folder
@@ -78,7 +78,7 @@ type torture struct {
 	ClocksSet   int                       `json:"clocks_set"` // folders whose dates were changed before the next run
 	Reruns      map[string]int            `json:"reruns"`     // by stage: folders that a last run completed and that were compared
 	Lost        int                       `json:"lost"`       // files missing or with other bytes after the last run
-	Leftovers   int                       `json:"leftovers"`  // files beside those of a run that was let alone
+	Leftovers   int                       `json:"leftovers"`  // files that an undisturbed run does not leave
 	Orphans     int                       `json:"orphans"`    // processes that outlived the command
 	SlowestStop float64                   `json:"slowest_stop_seconds"`
 }
@@ -98,9 +98,8 @@ func TestTorture(t *testing.T) {
 	c.print()
 }
 
-// campaign gives each stage its share of n disturbances. A trial disturbs one
-// folder and returns how many it counted; some count none, since the command ended
-// before.
+// campaign gives each stage its share of n disturbances. A trial disturbs one folder and
+// returns the number of disturbances, which is 0 if the command ended before.
 func (c *torture) campaign(name string, n int, trial func(s *stage, i int) int, impossible error) {
 	c.part(name, func() {
 		if impossible != nil {
@@ -124,7 +123,7 @@ func (c *torture) campaign(name string, n int, trial func(s *stage, i int) int, 
 	})
 }
 
-// alone runs a trial with a random stream of its own.
+// alone runs a trial with its own random stream.
 func (c *torture) alone(s *stage, i int, trial func(s *stage, i int) int) (counted int) {
 	c.ready(s)
 	c.rand = rng.Stream("torture", c.Seed, c.Name())
@@ -136,7 +135,7 @@ func (c *torture) alone(s *stage, i int, trial func(s *stage, i int) int) (count
 	return counted
 }
 
-// part runs a part of the campaign as a test of its own.
+// part runs a part of the campaign as a separate test.
 func (c *torture) part(name string, f func()) {
 	whole := c.T
 	defer func() { c.T = whole }()
@@ -145,7 +144,7 @@ func (c *torture) part(name string, f func()) {
 
 // Stages.
 
-// prepare makes what stages begin with.
+// prepare makes the inputs of the stages.
 func (c *torture) prepare(long bool) {
 	preset := []string{"--preset", c.preset()}
 	grid := filepath.Join(c.shared, "grid")
@@ -191,7 +190,7 @@ func (c *torture) prepare(long bool) {
 	}
 }
 
-// ready learns what a stage leaves when it is let alone, and what that takes.
+// ready records the results and the duration of an undisturbed run of a stage.
 func (c *torture) ready(s *stage) {
 	if s.span > 0 {
 		return
@@ -212,8 +211,8 @@ func (c *torture) ready(s *stage) {
 	c.Logf("%s: %d files in %s when it is let alone", s.name, len(s.want), s.span.Round(time.Millisecond))
 }
 
-// preset is the tests' smallest with fewer frames, and with more steps, so that
-// kills fall between them.
+// preset is the tests' smallest one with fewer frames and more steps, so that kills happen
+// between steps.
 func (c *torture) preset() string {
 	small := strings.NewReplacer("batch = 16", "batch = 4", "episodes = 16", "episodes = 4", "steps = 8", "steps = 100",
 		"save_every = 2", "save_every = 10", "log_every = 2", "log_every = 10", "eval_every = 4", "eval_every = 20")
@@ -228,7 +227,7 @@ func (c *torture) preset() string {
 	return path
 }
 
-// command is that of a stage, at work on one core or two.
+// command returns the command line of a stage, on one or two cores.
 func (c *torture) command(s *stage, dir string) []string {
 	words := append([]string{"scalewm"}, s.args(dir)...)
 	if s.name != "report" {
@@ -244,7 +243,7 @@ func (c *torture) mustRun(args ...string) {
 	}
 }
 
-// folder is a new one as the stage begins with.
+// folder returns a new folder with the inputs of a stage.
 func (c *torture) folder(s *stage) string {
 	dir := c.TempDir()
 	if s.base != "" {
@@ -255,8 +254,8 @@ func (c *torture) folder(s *stage) string {
 	return dir
 }
 
-// contents is a digest of every file below dir, hidden ones too; of one that holds
-// measured times only that it is there.
+// contents returns a digest of every file below dir, including hidden ones. Of files with
+// measured times it only records that they exist.
 func (c *torture) contents(dir string, timed *regexp.Regexp) map[string]string {
 	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -280,7 +279,7 @@ func (c *torture) contents(dir string, timed *regexp.Regexp) map[string]string {
 	return found
 }
 
-// size is the sum of the sizes of all files below dir, each in whole pages of 4 KiB.
+// size returns the sum of the sizes of all files below dir, each rounded up to 4 KiB.
 func size(t *testing.T, dir string) (bytes int64) {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -298,7 +297,7 @@ func size(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// compare counts what differs between a folder and that of a run that was let alone.
+// compare reports whether a folder equals that of an undisturbed run, and counts differences.
 func (c *torture) compare(s *stage, dir string) (same bool) {
 	got := c.contents(dir, s.timed)
 	same = maps.Equal(got, s.want)
@@ -317,7 +316,7 @@ func (c *torture) compare(s *stage, dir string) (same bool) {
 	return same
 }
 
-// finish lets the command come to its end and compares what it leaves.
+// finish runs the command to its end and compares the result.
 func (c *torture) finish(s *stage, dir string, history []string) {
 	if c.rand.IntN(3) == 0 {
 		c.setClock(s, dir)
@@ -334,9 +333,9 @@ func (c *torture) finish(s *stage, dir string, history []string) {
 
 var startedField = regexp.MustCompile(`"started":"[0-9]{4}`)
 
-// setClock gives every file a date years away, and every run file that the command
-// has written another year. The clock of the machine is not ours to set; what a run
-// can know of the time of earlier ones is in these places.
+// setClock sets the date of every file to a distant year, and the year in every run file. A
+// test cannot set the machine's clock, but these are the only places from which a run could
+// read the time of earlier ones.
 func (c *torture) setClock(s *stage, dir string) {
 	c.ClocksSet++
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -363,7 +362,7 @@ func (c *torture) setClock(s *stage, dir string) {
 
 // Processes.
 
-// process is the program at work on a folder.
+// process is a running command.
 type process struct {
 	*exec.Cmd
 	said  bytes.Buffer
@@ -382,8 +381,8 @@ func (c *torture) start(dir string, words ...string) *process {
 	return p
 }
 
-// end waits for a process, which must not have panicked, and returns its exit code,
-// or -1 and the signal that ended it.
+// end waits for a process, which must not panic, and returns its exit code, or -1 and the
+// signal that ended it.
 func (c *torture) end(p *process) (code int, by syscall.Signal) {
 	<-p.ended
 	if said := p.said.String(); strings.Contains(said, "panic: ") || strings.Contains(said, "\ngoroutine ") {
@@ -407,7 +406,7 @@ func (c *torture) orphans(dir string) {
 	}
 }
 
-// ofTrial lists the processes that carry the mark of a trial.
+// ofTrial returns the ids of the processes with the mark of a trial in their environment.
 func ofTrial(dir string) (ids []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range all {
@@ -457,8 +456,7 @@ func (c *torture) killTrial(s *stage, _ int) int {
 	return sum(c.Kills[s.name]) - before
 }
 
-// blow is a signal that a process gets at a random moment of the time that a run
-// takes, unless it ends before.
+// blow is a signal sent to a process at a random moment of its run, unless it ends before.
 type blow struct {
 	*process
 	signal syscall.Signal
@@ -491,8 +489,8 @@ func (c *torture) strike(s *stage, dir string) *blow {
 	return b
 }
 
-// outcome counts how one of so many processes on a folder ended, and says whether it
-// had done its work.
+// outcome counts how one of atOnce processes on a folder ended, and reports whether it had
+// finished its work.
 func (c *torture) outcome(s *stage, b *blow, atOnce int) (whole bool) {
 	code, by := c.end(b.process)
 	<-b.over
@@ -519,8 +517,8 @@ func (c *torture) outcome(s *stage, b *blow, atOnce int) (whole bool) {
 
 // Faults.
 
-// disturbances lists what may become of each kind of system call; testdata/torture/fault.c
-// says what the words mean.
+// disturbances lists what may happen to each kind of system call; testdata/torture/fault.c
+// explains the words.
 var disturbances = map[string][]string{
 	"open":   {"ENOSPC", "EIO", "EIO+", "kill"},
 	"write":  {"ENOSPC", "ENOSPC+", "EIO", "short", "kill"},
@@ -528,7 +526,7 @@ var disturbances = map[string][]string{
 	"rename": {"ENOSPC", "EIO", "EIO+", "kill"},
 }
 
-// compileFault makes the program that disturbs system calls, if it can work here.
+// compileFault compiles the program that disturbs system calls, if it can run here.
 func (c *torture) compileFault() error {
 	fault := filepath.Join(c.shared, "fault")
 	if out, err := exec.Command("cc", "-O2", "-o", fault, "testdata/torture/fault.c").CombinedOutput(); err != nil {
@@ -541,7 +539,7 @@ func (c *torture) compileFault() error {
 	return nil
 }
 
-// faultTrial disturbs one system call of a run, or all from one on.
+// faultTrial disturbs one system call of a run, or all following ones too.
 func (c *torture) faultTrial(s *stage, i int) int {
 	kinds := []string{"write", "rename", "open", "sync"}
 	kind := kinds[i%len(kinds)]
@@ -580,8 +578,7 @@ func (c *torture) traced(dir, kind string, n int, action string, command []strin
 	return p, calls
 }
 
-// mayFail checks a run that was disturbed: it says what failed, or its folder is
-// as it should be.
+// mayFail checks a disturbed run: it must report what failed, or leave a correct folder.
 func (c *torture) mayFail(s *stage, dir, how string, code int, p *process) {
 	switch {
 	case code == exitDone:
@@ -595,7 +592,7 @@ func (c *torture) mayFail(s *stage, dir, how string, code int, p *process) {
 	c.Errorf("%s: %s: exit %d\n%s", s.name, how, code, p.said.String())
 }
 
-// tryMount says why a disk of a given size cannot be had here.
+// tryMount returns why a disk of a given size cannot be mounted here.
 func (c *torture) tryMount() error {
 	dir := c.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -631,7 +628,7 @@ func (c *torture) fullTrial(s *stage, _ int) int {
 	return 1
 }
 
-// print shows the counts as Markdown, and writes them as JSON where it is asked to.
+// print prints the counts as Markdown, and writes them as JSON if a file was given.
 func (c *torture) print() {
 	c.Logf("seed %s: %d kills and interrupts, %d of them before the program listened; slowest end after one %.1f s", c.Seed, c.killed(), c.Early, c.SlowestStop)
 	c.Logf("%d pairs of processes on one folder, %d processes refused since another was at work, %d signals came too late", c.Pairs, c.Refused, c.Spared)

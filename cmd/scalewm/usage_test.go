@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// wrong are command lines that no machine and no file could make right.
+// wrong are command lines that are wrong on every machine and with every file.
 var wrong = []string{
 	"", "nosuch", "help nosuch", "tasks x", "tasks --nosuch",
 	"bench --what nosuch", "bench --what ''", "bench --rounds 0", "bench --rounds -1", "bench --device nosuch", "bench --preset nosuch", "bench x",
@@ -47,8 +47,7 @@ var wrong = []string{
 	"weights convert a b --task nosuch", "weights convert a b --method nosuch",
 }
 
-// A wrong command line has exit code 2 and one line that says so, and nothing is
-// looked at or made before.
+// A wrong command line gives exit code 2 and one line, before any file is read or written.
 func TestWrongUsage(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, line := range wrong {

@@ -18,6 +18,8 @@ func version() string {
 	if revision != "" {
 		return revision
 	}
+	// Built without the Makefile: the go tool records the commit of a checkout, or the
+	// module's version for `go install`.
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

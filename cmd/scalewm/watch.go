@@ -12,24 +12,27 @@ import (
 	"scalewm/eval/submit"
 )
 
-// watchEvery is how often a screen is drawn anew.
+// watchEvery is the interval at which the screen is updated.
 const watchEvery = 5 * time.Second
 
-// screen is what `reproduce --watch` shows.
+// screen is what `reproduce --watch` shows: the numbers of results by stage, the
+// queue of the batch system, and errors of jobs.
 type screen struct {
 	pipeline.Look
-	Queue  []string `json:"queue"`  // states of the jobs that the batch system has, with their counts
-	Errors []string `json:"errors"` // the last words of jobs that failed
-	rates  map[pipeline.Stage]float64
+	Queue  []string                   `json:"queue"`  // states of the batch system's jobs, with their numbers
+	Errors []string                   `json:"errors"` // last lines of the logs of failed jobs
+	rates  map[pipeline.Stage]float64 // results per hour
 }
 
-// watch shows how a grid comes along until everything is there: a screen that is drawn
-// anew on a terminal, once elsewhere.
+// watch shows the progress of a grid that other processes compute. On a terminal it
+// updates the screen until everything is done or the user interrupts it. Otherwise,
+// and with --json, it prints once. It takes no locks and writes nothing except files
+// that it pulls from an object store.
 func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, asJSON bool) error {
 	show := terminal(c.stdout)
-	again := !asJSON && show != nil
+	again := !asJSON && show != nil // repeat, only where the screen can be cleared
 	v, began := pipeline.NewWatcher(w), time.Now()
-	var first pipeline.Look
+	var first pipeline.Look // rates are measured since this look
 	for {
 		if err := w.Pull(ctx, w.Graph()); err != nil {
 			return err
@@ -46,11 +49,12 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, 
 			return c.printJSON(s)
 		}
 		if again {
-			fmt.Fprint(show, "\x1b[H\x1b[2J") // the screen is cleared
+			fmt.Fprint(show, "\x1b[H\x1b[2J") // ANSI: cursor to the top left, clear the screen
 		}
 		if err := s.print(c.stdout); err != nil || !again || s.complete() {
 			return err
 		}
+		// An interrupt takes effect at once.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -59,13 +63,17 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, 
 	}
 }
 
+// complete reports whether all results exist.
 func (s screen) complete() bool {
 	return !slices.ContainsFunc(s.Stages, func(l pipeline.StageLook) bool { return l.Done < l.Of })
 }
 
-// ratesOf are results an hour by stage, since the first look.
+// ratesOf returns the results per hour of each stage between two looks; stages
+// without progress have none. A rate is that of the entire run of --watch, since
+// single results of slow stages are rare.
 func ratesOf(first, now pipeline.Look, since time.Duration) map[pipeline.Stage]float64 {
 	rates := map[pipeline.Stage]float64{}
+	// Both looks list the same stages in the same order: the graph does not change.
 	for i, l := range now.Stages {
 		if n := l.Done - first.Stages[i].Done; n > 0 {
 			rates[l.Stage] = float64(n) / since.Hours()
@@ -74,11 +82,13 @@ func ratesOf(first, now pipeline.Look, since time.Duration) map[pipeline.Stage]f
 	return rates
 }
 
+// print prints the table of stages with rates and remaining time, then the lists.
 func (s screen) print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "stage\tdone\tof\tan hour\tleft\t")
 	for _, l := range s.Stages {
 		rate, left := "–", "–"
+		// Without progress so far there is no estimate.
 		if r := s.rates[l.Stage]; r > 0 {
 			rate = fmt.Sprintf("%.0f", r)
 			left = time.Duration(float64(l.Of-l.Done) / r * float64(time.Hour)).Round(time.Minute).String()
@@ -88,6 +98,7 @@ func (s screen) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	// The title is printed on the first line of each list.
 	for _, part := range []struct {
 		title string
 		lines []string

@@ -8,7 +8,7 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Rates are what came since the first look; what is left goes on at that rate.
+// Rates count the results since the first look; the remaining time assumes the same rate.
 func TestScreen(t *testing.T) {
 	look := func(done int) pipeline.Look {
 		return pipeline.Look{Stages: []pipeline.StageLook{{Stage: pipeline.StageEval, Done: done, Of: 100}}, Training: []string{"tworoom scale s1: step 3"}}

@@ -18,18 +18,24 @@ import (
 )
 
 func init() {
-	register(verb{name: "weights", args: "info|convert IN [OUT]", summary: "look at a checkpoint, or turn PyTorch's files into ours and back",
+	register(verb{name: "weights", args: "info|convert IN [OUT]", summary: "describe a checkpoint, or convert it from or to PyTorch's files",
 		example: "scalewm weights info runs/scale-3072\n" +
 			"scalewm weights convert lewm-tworooms runs/published --task tworoom\n" +
 			"scalewm weights convert runs/scale-3072 scale-pt --json", run: runWeights})
 }
 
+// runWeights describes a checkpoint or converts one. After a conversion it describes
+// the result, which also verifies that it can be read.
+//
+// A checkpoint is our safetensors file with a sidecar, or a PyTorch file with its
+// configuration; a path may name the file or its folder. A conversion never replaces
+// a file. If it fails it removes what it wrote, so that it can be repeated.
 func runWeights(_ context.Context, c *command, args []string) error {
-	asJSON := c.Bool("json", false, "print one JSON object")
+	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	j := weightsJob{
-		task:     c.String("task", "", "convert: `name` of the task that a published checkpoint is of"),
-		method:   c.String("method", "", "convert: `objective` that a published checkpoint was trained on, if it is not lewm"),
-		spelling: c.Int("transformers", 5, "convert to .pt: `version` of transformers that shall load it, 5 or 4; the published files have 4's names"),
+		task:     c.String("task", "", "convert: `name` of the task of a published checkpoint"),
+		method:   c.String("method", "", "convert: training `method` of a published checkpoint, if it is not lewm"),
+		spelling: c.Int("transformers", 5, "convert to .pt: `version` of the transformers library whose tensor names to write, 5 or 4 (the published files use 4)"),
 	}
 	pos, err := c.parse(args, 2, 3)
 	if err != nil {
@@ -38,7 +44,7 @@ func runWeights(_ context.Context, c *command, args []string) error {
 	j.in = pos[1]
 	switch {
 	case pos[0] == "info" && len(pos) == 2:
-		if err := c.meaningless("to weights info", "task", "method", "transformers"); err != nil {
+		if err := c.noEffect("with weights info", "task", "method", "transformers"); err != nil {
 			return err
 		}
 		i, err := describeWeights(j.in)
@@ -68,25 +74,26 @@ func runWeights(_ context.Context, c *command, args []string) error {
 	return usagef("weights: unknown action %q%s (info or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "convert"}))
 }
 
-// weightsInfo is what `weights info --json` and `weights convert --json` print.
+// weightsInfo is the output of `weights info --json` and `weights convert --json`.
 type weightsInfo struct {
 	File     string           `json:"file"`
 	Kind     string           `json:"kind"`
 	Method   string           `json:"method"`
-	Task     string           `json:"task"` // empty: published, for any task whose action blocks fit
+	Task     string           `json:"task"` // "": published; fits any task with its action width
 	Seed     int64            `json:"seed"`
 	Step     int              `json:"step"`
 	Protocol string           `json:"protocol"`
 	SHA256   string           `json:"sha256"`
-	Config   json.RawMessage  `json:"config"` // geometry of the kind
-	Values   int              `json:"values"`
-	DTypes   map[string]int   `json:"dtypes"` // tensors by dtype
-	Tensors  map[string][]int `json:"tensors"`
+	Config   json.RawMessage  `json:"config"`  // geometry of the family
+	Values   int              `json:"values"`  // numbers in all tensors
+	DTypes   map[string]int   `json:"dtypes"`  // number of tensors by dtype
+	Tensors  map[string][]int `json:"tensors"` // shapes by name
 
 	geometry model.Geometry
 }
 
-// readWeights reads and checks a whole checkpoint of any family.
+// readWeights reads all tensors of a checkpoint of any family and checks their
+// shapes.
 func readWeights(path string) (*weights.File, *weights.Sidecar, *model.Checkpoint, error) {
 	f, s, err := weights.Load(path)
 	if err != nil {
@@ -99,7 +106,7 @@ func readWeights(path string) (*weights.File, *weights.Sidecar, *model.Checkpoin
 	return f, s, c, nil
 }
 
-// describeWeights is what a checkpoint says of itself.
+// describeWeights returns the description of a checkpoint.
 func describeWeights(path string) (weightsInfo, error) {
 	f, s, c, err := readWeights(path)
 	if err != nil {
@@ -107,6 +114,7 @@ func describeWeights(path string) (weightsInfo, error) {
 	}
 	i := weightsInfo{File: path, Kind: s.Kind, Method: s.Method, Task: s.Task, Seed: s.Seed, Step: s.Step, Protocol: s.Protocol,
 		SHA256: s.SHA256, Config: s.Config, geometry: c.Geometry, DTypes: map[string]int{}, Tensors: map[string][]int{}}
+	// The dtypes are those in the file: reading converts all of them.
 	for _, t := range c.Tensors {
 		i.Values += len(t.Float64())
 		i.DTypes[f.DType(t.Name)]++
@@ -115,6 +123,7 @@ func describeWeights(path string) (weightsInfo, error) {
 	return i, nil
 }
 
+// showWeights prints the description of a checkpoint.
 func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 	if asJSON {
 		return c.printJSON(i)
@@ -126,11 +135,11 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 	slices.Sort(dtypes)
 	task := i.Task
 	if task == "" {
-		task = fmt.Sprintf("not said; action blocks of %d", i.geometry.Info().ActionWidth)
+		task = fmt.Sprintf("not recorded; action blocks of %d", i.geometry.Info().ActionWidth)
 	}
 	made := fmt.Sprintf("seed %d, %d steps", i.Seed, i.Step)
-	if i.Step == 0 && i.Method != model.Untrained {
-		made = "seed and steps not said"
+	if i.Step == 0 && i.Method != model.Untrained { // published
+		made = "seed and steps not recorded"
 	}
 	encoder, latents, predictor := i.geometry.Words()
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n  method     %s, %s, protocol %s\n  task       %s\n"+
@@ -140,15 +149,17 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 	return err
 }
 
-// weightsJob is one conversion.
+// weightsJob is one conversion. spelling is the version of the transformers library
+// whose tensor names are written.
 type weightsJob struct {
-	in, out      string
-	task, method *string
-	spelling     *int
+	in, out      string  // paths of files or folders
+	task, method *string // of a published checkpoint; "": leave unknown
+	spelling     *int    // 4 or 5
 }
 
-// convert writes the checkpoint in the other format, or the one that the
-// ending of out names, and returns the path of the file of tensors.
+// convert converts between our format and PyTorch's, and returns the path of the file
+// of tensors. The suffix of out selects the format; a folder gets the other format
+// than that of the input.
 func (j weightsJob) convert() (string, error) {
 	if *j.spelling != 4 && *j.spelling != 5 {
 		return "", usagef("weights convert: --transformers %d: it is 4 or 5", *j.spelling)
@@ -165,8 +176,9 @@ func (j weightsJob) convert() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Sidecars of our trainings record method and task; published files do not.
 	if s.Task == "" {
-		if err := j.claim(s, c.Geometry.Info().ActionDim()); err != nil {
+		if err := j.complete(s, c.Geometry.Info().ActionDim()); err != nil {
 			return "", err
 		}
 	} else if *j.task != "" && *j.task != s.Task {
@@ -177,19 +189,23 @@ func (j weightsJob) convert() (string, error) {
 		return "", err
 	}
 	if err = j.write(path, c, s); err != nil {
-		for _, name := range files { // none was there before: the same command works again
+		// target made sure that none of these files existed. Without the remains the same
+		// command can run again.
+		for _, name := range files {
 			os.Remove(name)
 		}
 	}
 	return path, err
 }
 
-// write writes the checkpoint's files.
+// write writes the files of the converted checkpoint. For PyTorch that includes the
+// Hydra configuration, from which stable-worldmodel builds the model.
 func (j weightsJob) write(path string, c *model.Checkpoint, s *weights.Sidecar) error {
 	ts := c.Tensors
 	if filepath.Ext(path) == ".pt" {
 		var config []byte
 		var err error
+		// The names of tensors that the reference implementation expects.
 		if ts, config, err = c.Published(*j.spelling); err != nil {
 			return err
 		}
@@ -201,8 +217,9 @@ func (j weightsJob) write(path string, c *model.Checkpoint, s *weights.Sidecar) 
 	return weights.Save(path, ts, s)
 }
 
-// claim says of a published checkpoint what its files do not.
-func (j weightsJob) claim(s *weights.Sidecar, actionDim int) error {
+// complete adds to a published checkpoint's sidecar what its files do not record:
+// method and task.
+func (j weightsJob) complete(s *weights.Sidecar, actionDim int) error {
 	if *j.method != "" {
 		s.Method = *j.method
 	}
@@ -213,6 +230,7 @@ func (j weightsJob) claim(s *weights.Sidecar, actionDim int) error {
 	if err != nil {
 		return err
 	}
+	// The width of actions is the only property of the task that published files have.
 	if t.Spec.ActionDim != actionDim {
 		return fmt.Errorf("converting %s: its action blocks hold %d numbers a step, the task %s has %d (hint: name its own task)",
 			j.in, actionDim, *j.task, t.Spec.ActionDim)
@@ -221,9 +239,12 @@ func (j weightsJob) claim(s *weights.Sidecar, actionDim int) error {
 	return nil
 }
 
-// target is the path of the file of tensors, and the paths of all files to write. None of them may be
-// there, and they may not join the files of the input, which would be another checkpoint then.
+// target returns the path of the file of tensors and those of all files to write. It
+// is an error if one of them exists, or if they would be in the folder of the input:
+// then the two formats would form a single, ambiguous checkpoint.
 func (j weightsJob) target(fromPT bool) (path string, files []string, err error) {
+	// A suffix selects the format. Otherwise out is a folder, and the format is the one
+	// that the input does not have.
 	path = j.out
 	if ext := filepath.Ext(path); ext != ".pt" && ext != filepath.Ext(weights.FileName) {
 		name := weights.PTName
@@ -232,6 +253,7 @@ func (j weightsJob) target(fromPT bool) (path string, files []string, err error)
 		}
 		path = filepath.Join(path, name)
 	}
+	// Compare folders by identity and not by name: links and relative paths.
 	from := j.in
 	if st, err := os.Stat(from); err == nil && !st.IsDir() {
 		from = filepath.Dir(from)
@@ -247,7 +269,7 @@ func (j weightsJob) target(fromPT bool) (path string, files []string, err error)
 	}
 	for _, p := range files {
 		if _, err := os.Stat(p); err == nil {
-			return "", nil, fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another OUT)", j.in, p)
+			return "", nil, fmt.Errorf("converting %s: %s already exists (hint: remove it or choose another OUT)", j.in, p)
 		}
 	}
 	return path, files, nil

@@ -14,9 +14,9 @@ import (
 	"scalewm/model/lewm"
 )
 
-// published is a checkpoint as PyTorch wrote it, in the names of transformers 5
-// and inside a trainer's dict (model/lewm/testdata/lewm_paper.py), of action
-// blocks of 25 numbers.
+// published is a checkpoint written by PyTorch, with the tensor names of transformers 5,
+// inside a trainer's dict (model/lewm/testdata/lewm_paper.py), with action blocks of 25
+// numbers.
 const published = "../../model/lewm/testdata/reference/lewm_paper_five"
 
 // weightsSession runs `weights ARGS --json`.
@@ -30,7 +30,7 @@ func weightsSession(t *testing.T, args ...string) weightsInfo {
 	return i
 }
 
-// geometryOf is the geometry of a model of the LeWM family.
+// geometryOf returns the geometry of a model of the LeWM family.
 func geometryOf(t *testing.T, i weightsInfo) (c lewm.Config) {
 	t.Helper()
 	if err := json.Unmarshal(i.Config, &c); err != nil {
@@ -39,8 +39,7 @@ func geometryOf(t *testing.T, i weightsInfo) (c lewm.Config) {
 	return c
 }
 
-// A published checkpoint becomes ours and a published one again, and its
-// tensors are the same all the way.
+// Converting a published checkpoint to our format and back preserves its tensors.
 func TestWeightsThereAndBack(t *testing.T) {
 	dir := t.TempDir()
 	ours, pt, four := filepath.Join(dir, "ours"), filepath.Join(dir, "pt"), filepath.Join(dir, "four", "epoch.pt")
@@ -88,7 +87,7 @@ func TestWeightsRefusals(t *testing.T) {
 		"another task":      {[]string{"convert", published, dir + "/x", "--task", "tworoom"}, exitFailed, "(hint: "},
 		"transformers 6":    {[]string{"convert", published, dir + "/x.safetensors", "--transformers", "6"}, exitUsage, "4 or 5"},
 		"transformers 3":    {[]string{"convert", published, dir + "/x.pt", "--transformers", "3"}, exitUsage, "4 or 5"},
-		"there already":     {[]string{"convert", published, dir}, exitFailed, "there already"},
+		"already exists":    {[]string{"convert", published, dir}, exitFailed, "already exists"},
 		"nothing there":     {[]string{"info", dir + "/none"}, exitFailed, "(hint: "},
 		"not a checkpoint":  {[]string{"info", "weights_test.go"}, exitFailed, "(hint: "},
 		"a whole module":    {[]string{"info", "../../model/weights/testdata/module.pt"}, exitFailed, "config.json"},
@@ -105,7 +104,7 @@ func TestWeightsRefusals(t *testing.T) {
 	}
 }
 
-// A failed conversion leaves nothing that the same command would find in its way.
+// A failed conversion leaves no file that would make the same command fail.
 func TestWeightsConvertAgain(t *testing.T) {
 	for _, in := range []string{published, t.TempDir()} {
 		out := filepath.Join(t.TempDir(), "pt")
@@ -118,7 +117,7 @@ func TestWeightsConvertAgain(t *testing.T) {
 		if err := os.MkdirAll(blocked, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs, code := session("weights", "convert", in, out); code != exitFailed || strings.Contains(errs, "there already") {
+		if _, errs, code := session("weights", "convert", in, out); code != exitFailed || strings.Contains(errs, "already exists") {
 			t.Errorf("exit %d: %s", code, errs)
 		}
 		if err := os.Remove(blocked); err != nil {
@@ -128,7 +127,7 @@ func TestWeightsConvertAgain(t *testing.T) {
 	}
 }
 
-// The folder of a checkpoint is not changed by converting it.
+// A conversion into the folder of its input is an error and changes nothing.
 func TestWeightsConvertIntoItself(t *testing.T) {
 	in := t.TempDir()
 	if err := os.CopyFS(in, os.DirFS(published)); err != nil {
@@ -152,8 +151,8 @@ func TestWeightsConvertIntoItself(t *testing.T) {
 	}
 }
 
-// PyTorch's safe loader and stable-worldmodel's strict one read what convert
-// writes (testdata/load_strict.py), and encode with it as the original did.
+// PyTorch's safe loader and stable-worldmodel's strict one read the converted files
+// (testdata/load_strict.py), and encode with them as with the published checkpoint.
 func TestPeersReadWeights(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {

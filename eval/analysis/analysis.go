@@ -16,12 +16,13 @@ import (
 	"scalewm/model"
 )
 
-// Names lists the analyses.
+// Names returns the names of the analyses.
 func Names() []string {
 	return []string{results.RankAnalysis, results.SpectrumAnalysis, results.ProbeAnalysis, results.RolloutAnalysis, results.DynamicsAnalysis, results.CostAnalysis}
 }
 
-// Parse reads a list of names with commas; all and none are lists too.
+// Parse parses a comma-separated list of names, or "all" or "none". It drops repeated
+// names.
 func Parse(s string) (out []string, err error) {
 	switch s {
 	case "all":
@@ -41,52 +42,55 @@ func Parse(s string) (out []string, err error) {
 	return out, nil
 }
 
-// Settings say how rollouts are measured: from how many starts, with how many
-// candidates, and whether these are PyTorch's or our own; and how long each timing of
-// a cost may take, on which no cell depends.
+// Settings configures the rollout and cost analyses.
 type Settings struct {
-	Starts, Candidates int
-	Noise              string
-	Timing             time.Duration
+	Starts, Candidates int    // rollouts: number of starts, and of candidates per start
+	Noise              string // rollouts: TorchNoise or OwnNoise
+	// Timing is the approximate duration of one measurement of time. No cell depends
+	// on it.
+	Timing time.Duration
 }
 
-// Published are the settings of the paper.
+// Published returns the settings of the paper.
 func Published() Settings {
 	return Settings{Starts: 20, Candidates: 64, Noise: TorchNoise, Timing: 2 * time.Second}
 }
 
-// Job is some analyses of one checkpoint: the Arm of an evaluation's job, on its
-// task and data.
+// Job describes analyses of one checkpoint. The embedded job provides the arm, the
+// task and the data.
 type Job struct {
 	eval.Job
 	Settings
-	Device     string // kind of the device that the arm's model is on, or would be
-	Checkpoint string // its folder
-	Film       string // path of a film of what the model imagines, which dynamics makes too; "": none
+	Device     string // kind of the device that the model is loaded on
+	Checkpoint string // folder of the checkpoint
+	Film       string // path of a film of predictions to write during dynamics; "" for none
 }
 
-// measurement is a job with the model of its arm.
+// measurement is a job whose model has been loaded.
 type measurement struct {
 	Job
 	world model.World
 }
 
-// Spec determines the cell of an analysis.
+// Spec returns the spec of an analysis, whose hash names the cell.
 func (j Job) Spec(name string) results.AnalysisSpec {
 	a := j.Arm
 	s := results.AnalysisSpec{Schema: results.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: a.Method, TrainSeed: a.TrainSeed, Weights: a.Weights, Recipe: a.Recipe.Hash, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Backbone: a.Backbone,
 		Data: j.Data.Fingerprint, Device: j.Device}
+	// The columns of a declared task state are not implied by the task's name.
 	if j.Task.Spec.Name == dataset.NoTask && len(j.Task.Spec.Qs) > 0 {
 		s.QColumns = strings.Join(j.Task.Spec.Qs[0].Parts, ",")
 	}
+	// The other analyses do not use these settings. Their cells must stay valid if a
+	// setting changes.
 	if name == results.RolloutAnalysis {
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
 	}
 	return s
 }
 
-// IDs are the cells of analyses.
+// IDs returns the ids of the cells of analyses.
 func (j Job) IDs(names []string) (ids []string, err error) {
 	for _, name := range names {
 		id, err := cell.ID(results.AnalysisKind, j.Spec(name))
@@ -98,8 +102,8 @@ func (j Job) IDs(names []string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Load reads the results that the store has and lists those that are missing; a
-// torn cell is one of them. A store without a folder has none.
+// Load reads the results that the store has, and returns the names of those that are
+// missing or torn. A store without a folder has none.
 func (j Job) Load(store cell.Store, names []string) (r results.Results, missing []string, err error) {
 	if store.Dir == "" {
 		return r, names, nil
@@ -116,7 +120,8 @@ func (j Job) Load(store cell.Store, names []string) (r results.Results, missing 
 			return r, nil, err
 		case name == results.CostAnalysis:
 			r.Cost.Times = new(results.CostTimes)
-			if store.LoadRun(ids[i], r.Cost.Times) != nil { // lost, as in a folder that was merged without them
+			// Times are not part of the cell, and may be absent in a merged folder.
+			if store.LoadRun(ids[i], r.Cost.Times) != nil {
 				r.Cost.Times = nil
 			}
 		}
@@ -124,16 +129,19 @@ func (j Job) Load(store cell.Store, names []string) (r results.Results, missing 
 	return r, missing, nil
 }
 
-// Run makes those of the analyses that the store lacks, and returns all of them with the number
-// of new ones. The model is loaded only if something is to be made. Analyses of the same frames share their latents.
-func Run(ctx context.Context, store cell.Store, j Job, names []string, load func() (model.World, error)) (r results.Results, made int, err error) {
+// Run computes the analyses that the store lacks and saves them as cells. It returns
+// the results of all names, and the number of new ones. It calls load only if there
+// is something to compute. The analyses of latents share one encoding of the sample.
+func Run(ctx context.Context, store cell.Store, j Job, names []string, load func() (model.World, error)) (r results.Results, computed int, err error) {
 	r, missing, err := j.Load(store, names)
 	if j.Film != "" && !slices.Contains(missing, results.DynamicsAnalysis) {
-		missing = append(missing, results.DynamicsAnalysis) // whose cell has the same bytes again
+		missing = append(missing, results.DynamicsAnalysis) // computes the film, and the same cell again
 	}
 	if err != nil || len(missing) == 0 {
 		return r, 0, err
 	}
+	// Each analysis is saved as soon as it is computed, so that an interruption loses
+	// only one.
 	m := measurement{Job: j}
 	if m.world, err = load(); err != nil {
 		return r, 0, err
@@ -148,6 +156,7 @@ func Run(ctx context.Context, store cell.Store, j Job, names []string, load func
 		}
 		spec := j.Spec(name)
 		id, err := cell.ID(results.AnalysisKind, spec)
+		// The times are saved first, since a cell that exists counts as complete.
 		if err == nil && name == results.CostAnalysis {
 			err = store.SaveRun(id, r.Cost.Times)
 		}
@@ -161,6 +170,8 @@ func Run(ctx context.Context, store cell.Store, j Job, names []string, load func
 	return r, len(missing), nil
 }
 
+// measure computes one analysis and stores it in r. *shared holds the latents of the
+// sample once an analysis has needed them.
 func (j measurement) measure(ctx context.Context, name string, shared **latents, r *results.Results) (err error) {
 	switch name {
 	case results.RolloutAnalysis:
@@ -173,6 +184,7 @@ func (j measurement) measure(ctx context.Context, name string, shared **latents,
 		r.Cost, err = j.cost(ctx)
 		return err
 	}
+	// The remaining analyses are those of latents.
 	if *shared == nil {
 		if *shared, err = newLatents(ctx, j.Job.Job, j.world); err != nil {
 			return err

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Of work that grows with its parts, as much is timed as fits, between the least
-// and all.
+// affordable returns as many units of work as fit into the duration, between the
+// minimum and all.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		fit            time.Duration
@@ -20,7 +20,7 @@ func TestShare(t *testing.T) {
 		{0, 1, 8, 128, 8},
 		{time.Second, 0, 1, 30, 30},
 	} {
-		if got := share(c.fit, c.took, c.few, c.all); got != c.want {
+		if got := affordable(c.fit, c.took, c.few, c.all); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

@@ -13,19 +13,24 @@ import (
 	"scalewm/model"
 )
 
-// How far and how often predictions are compared with stored frames.
+// Size of the measurement of dynamics.
 const (
-	dynamicsBlocks = 10
-	dynamicsClips  = 200
+	dynamicsBlocks = 10  // maximum number of blocks ahead
+	dynamicsClips  = 200 // maximum number of clips
 )
 
-// dynamics predicts recorded episodes from their recorded actions, 1 to 10
-// blocks ahead, and compares with the latents of their stored frames; no simulator
-// is needed. Beside each error stand that of a latent that never changes and that of
-// the same model under the actions of another clip: a model that is no better than
-// the latter ignores its actions.
+// dynamics predicts recorded clips from their first frames and their recorded
+// actions, 1 to 10 blocks ahead, and compares with the latents of their stored
+// frames. It does not need a simulator.
+//
+// It reports two baselines for each error: the error of a constant latent, and that
+// of the same model with the actions of another clip. A model whose error is no lower
+// than the second ignores its actions.
+//
+// Errors are squared distances, divided by the mean squared distance of two frames'
+// latents.
 func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
-	c, err := cutClips(j.Job.Job, j.world.Info().ActionWidth)
+	c, err := drawClips(j.Job.Job, j.world.Info().ActionWidth)
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +40,17 @@ func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
 	}
 	info := j.world.Info()
 	width := info.Patches * info.Dim
+	// at returns the latent of a clip's frame after that many blocks.
 	at := func(clip, block int) []float32 { return z[(clip*(c.blocks+1)+block)*width:][:width] }
-	imagined := []int{nearest(z, at(0, 0))} // of the first clip, by block: a frame among all that were encoded
+	// imagined has, for the first clip and each number of blocks, the index of the
+	// encoded frame whose latent is nearest to the prediction.
+	imagined := []int{nearest(z, at(0, 0))}
 	out := &results.Dynamics{Clips: c.n}
 	if out.Scale, _ = spread(z, width, rng.Stream("dynamics scale")); !(out.Scale > 0) {
 		return nil, fmt.Errorf("measuring dynamics: all frames have the same latent (hint: the model has collapsed)")
 	}
+	// Every number of blocks is a separate rollout from the first frames, as in
+	// planning. All clips are one call: E = n episodes with one candidate each.
 	first := make([]float32, 0, c.n*width)
 	for i := range c.n {
 		first = append(first, at(i, 0)...)
@@ -74,7 +84,8 @@ func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
 	return out, err
 }
 
-// nearest is the place of the latent among all that is nearest to one.
+// nearest returns the index of the latent in all that is nearest to z. Of equally
+// near ones it returns the first.
 func nearest(all, z []float32) (at int) {
 	least := math.Inf(1)
 	for i := range len(all) / len(z) {
@@ -85,9 +96,10 @@ func nearest(all, z []float32) (at int) {
 	return at
 }
 
-// film shows the first clip as it was recorded and beside it what the model imagined
-// from its first frame and its actions: after each block the stored frame whose latent
-// is nearest to the predicted one.
+// film shows the first clip twice, side by side: as it was recorded, and as the model
+// predicts it from the first frame and the actions. The model cannot draw frames, so
+// that after each block the film shows the stored frame whose latent is nearest to
+// the predicted one.
 func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 	size := j.Data.FrameSize()
 	stored, resize := make([]byte, 3*size*size), dataset.NewResizer(size, envs.FrameSize)
@@ -99,6 +111,7 @@ func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 		}
 		resize.Resize(px, stored)
 	}
+	// One frame per env step. The prediction changes once per block.
 	for step := range c.blocks*eval.Block + 1 {
 		add(&f.Frames, c.rows[0]+step)
 		add(&f.Beside, c.rows[imagined[step/eval.Block]])
@@ -106,18 +119,18 @@ func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 	return f, err
 }
 
-// clips are pieces of episodes whose frames are a block apart.
+// clips are parts of episodes, with frames one block apart.
 type clips struct {
-	n, blocks int
-	width     int   // numbers of an action block
-	rows      []int // (blocks+1) a clip
-	z         []float32
+	n, blocks int       // number of clips, and blocks per clip
+	width     int       // A, numbers per action block
+	rows      []int     // row indices of the frames, blocks+1 per clip
+	z         []float32 // scaled actions, n x blocks*width
 }
 
-// cutClips draws clips of episodes that the protocol allows, no row of which is
-// the last one of its episode, which has no action. Where episodes are shorter than
-// ten blocks the clips are too.
-func cutClips(j eval.Job, width int) (c clips, err error) {
+// drawClips draws clips of episodes that the protocol allows. A clip does not include
+// the last row of its episode in its actions, since that row has no action. If all
+// episodes are shorter than ten blocks, the clips are shorter too.
+func drawClips(j eval.Job, width int) (c clips, err error) {
 	c.width = width
 	sample, err := sampleOf(j)
 	if err != nil {
@@ -128,14 +141,14 @@ func cutClips(j eval.Job, width int) (c clips, err error) {
 	for _, e := range sample.Episodes {
 		longest = max(longest, eps[e].Len)
 	}
-	c.blocks = min(dynamicsBlocks, (longest-1)/eval.Block)
-	for _, k := range sample.Order { // shuffled
+	c.blocks = min(dynamicsBlocks, (longest-1)/eval.Block) // same for all clips
+	for _, k := range sample.Order {                       // a random order
 		row, e := sample.Rows[k], eps[sample.Episodes[k]]
 		if c.n == dynamicsClips || c.blocks == 0 {
 			break
 		}
 		if row+c.blocks*eval.Block >= e.Offset+e.Len {
-			continue
+			continue // the clip would extend beyond its episode
 		}
 		c.n++
 		for b := range c.blocks + 1 {
@@ -153,8 +166,8 @@ func cutClips(j eval.Job, width int) (c clips, err error) {
 	return c, nil
 }
 
-// actions are the first h blocks of each clip's actions, or of those of the clip
-// that stands so many places behind it.
+// actions returns the first h blocks of actions for each clip, n x h*A. Clip i gets
+// those of clip i+places, modulo n.
 func (c clips) actions(h, places int) []float32 {
 	var out []float32
 	for i := range c.n {

@@ -2,7 +2,8 @@ package analysis
 
 import "testing"
 
-// The nearest latent is found by its squared distance; the first one of equals.
+// nearest finds the latent with the smallest squared distance, and the first of
+// equally near ones.
 func TestNearest(t *testing.T) {
 	all := []float32{0, 0, 3, 4, 1, 1, 1, 1}
 	for _, c := range []struct {

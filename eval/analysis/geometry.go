@@ -20,14 +20,15 @@ import (
 	"scalewm/model/objective"
 )
 
-// latents are a checkpoint's latents of the published sample, beside the task state.
+// latents holds a checkpoint's latents of the sample, and the task state at the same
+// frames.
 type latents struct {
 	Sample
 	z    geometry.Samples[float32]
-	q    geometry.Samples[float64]
-	full envs.Q
+	q    geometry.Samples[float64] // the full task state
+	full envs.Q                    // its definition
 	data *eval.Data
-	pca  geometry.Components // once somebody asked for it
+	pca  geometry.Components // computed by the first call of components
 }
 
 // newLatents draws the sample and encodes it.
@@ -47,14 +48,14 @@ func newLatents(ctx context.Context, j eval.Job, w model.World) (*latents, error
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(z, func(v float32) bool { return v-v != 0 }) {
+	if slices.ContainsFunc(z, func(v float32) bool { return v-v != 0 }) { // NaN or infinite
 		return nil, errors.New("the model's latents are not finite (hint: its training diverged, see metrics.jsonl)")
 	}
 	l.z = geometry.Samples[float32]{N: len(l.Rows), D: len(z) / len(l.Rows), X: z}
 	return l, nil
 }
 
-// state is a task state at the sample's frames.
+// state reads a task state at the sample's frames.
 func (l *latents) state(q envs.Q) (geometry.Samples[float64], error) {
 	s := geometry.Samples[float64]{N: len(l.Rows), D: len(q.Parts)}
 	for _, row := range l.Rows {
@@ -70,7 +71,8 @@ func (l *latents) state(q envs.Q) (geometry.Samples[float64], error) {
 	return s, nil
 }
 
-// components are the principal ones, which two analyses share.
+// components returns the principal components of the latents. All three analyses use
+// them.
 func (l *latents) components() (geometry.Components, error) {
 	var err error
 	if l.pca.Eigenvalues == nil {
@@ -79,16 +81,19 @@ func (l *latents) components() (geometry.Components, error) {
 	return l.pca, err
 }
 
-// draws is the number of bootstrap samples of an interval.
+// draws is the number of bootstrap samples for an interval.
 const draws = 1000
 
-// rank has a line for the full task state and, where the paper prints another one,
-// a line for that.
+// rank returns the correlation of distances for the full task state and, if the paper
+// prints a different state of the task, for that one.
 func (l *latents) rank() (out []results.Rank, err error) {
 	p, err := l.components()
-	if err != nil { // latents that are all equal have no distances
+	if err != nil { // such as geometry.ErrConstant: equal latents have no distances to rank
 		return nil, err
 	}
+	// Distances of latents are computed once. The streams of the bootstrap do not
+	// depend on the arm, so that arms with the same data use the same bootstrap
+	// samples.
 	dz := geometry.SquaredDistances(l.z, p)
 	line := func(name string, q geometry.Samples[float64]) {
 		a := geometry.Compare(dz, q, l.Episodes).Align(draws, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
@@ -108,8 +113,10 @@ func (l *latents) rank() (out []results.Rank, err error) {
 	return out, nil
 }
 
+// distinct returns the number of distinct values in x.
 func distinct(x []int) int { return len(slices.Compact(slices.Sorted(slices.Values(x)))) }
 
+// spectrum returns the eigenvalues of the latents' covariance and statistics of them.
 func (l *latents) spectrum() (*results.Spectrum, error) {
 	p, err := l.components()
 	if err != nil {
@@ -123,20 +130,26 @@ func (l *latents) spectrum() (*results.Spectrum, error) {
 	return s, nil
 }
 
-// probeSizes are the numbers of components that linear probes see, and last all
-// of them; the first three are those of the paper's figure.
+// probeSizes are the numbers of components that linear probes use, in addition to all
+// of them. The first three are those in the paper's figure.
 var probeSizes = []int{2, 4, 8, 1, 16, 32, 64, 128, 192, 256, 384}
 
-// ownSeeds is the number of initial weights besides PyTorch's seed 0: one network
-// that took 30 steps says little.
+// ownSeeds is the number of initial weights of the probe with a hidden layer, in
+// addition to those of PyTorch's seed 0. The R2 of one network after 30 steps depends
+// on its initial weights.
 const ownSeeds = 10
 
+// probe returns R2 of the probes: ridge regressions on the first and on the last k
+// components, the network with PyTorch's initial weights, and the mean and deviation
+// over networks with other ones.
 func (l *latents) probe() (*results.Probe, error) {
 	p, err := l.components()
 	if err != nil {
 		return nil, err
 	}
 	out := &results.Probe{N: l.z.N}
+	// Sizes that are not smaller than the number of components are replaced by that
+	// number.
 	kept := len(p.Eigenvalues)
 	sizes := slices.DeleteFunc(slices.Sorted(slices.Values(probeSizes)), func(k int) bool { return k >= kept })
 	for _, k := range append(sizes, kept) {
@@ -155,7 +168,7 @@ func (l *latents) probe() (*results.Probe, error) {
 		return nil, err
 	}
 	out.Scores = append(out.Scores, l.scores("mlp", kept, r2, nil)...)
-	seeds := make([][]float64, l.q.D+1) // by component, and of their mean
+	seeds := make([][]float64, l.q.D+1) // R2 by seed: of each component of q, and of their mean
 	for seed := range ownSeeds {
 		r := rng.Stream("probe weights", seed)
 		r2, err := p.MLP(l.q, l.Order, geometry.DefaultLayers(kept, l.q.D, func(dst []float32, from, to float64) {
@@ -170,6 +183,8 @@ func (l *latents) probe() (*results.Probe, error) {
 			seeds[i] = append(seeds[i], v)
 		}
 	}
+	// Transpose: the mean and the deviation over seeds of each component, and of the
+	// mean.
 	var means, sds []float64
 	for _, s := range seeds {
 		mean, sd := stats.MeanSD(s)
@@ -179,7 +194,8 @@ func (l *latents) probe() (*results.Probe, error) {
 	return out, nil
 }
 
-// scores are the components' R2 and their mean; sd has one more number than r2, or none.
+// scores returns a row for each component's R2, and one for their mean. sd is nil, or
+// has the deviations of all these rows.
 func (l *latents) scores(probe string, k int, r2, sd []float64) (out []results.ProbeScore) {
 	for i, v := range append(slices.Clone(r2), meanOf(r2)) {
 		s := results.ProbeScore{Probe: probe, K: k, Component: "mean", R2: results.Number(v), SD: results.Number(math.NaN())}
@@ -197,7 +213,7 @@ func (l *latents) scores(probe string, k int, r2, sd []float64) (out []results.P
 	return out
 }
 
-// meanOf is the mean over the components that have an R2.
+// meanOf returns the mean over the components that have an R2.
 func meanOf(r2 []float64) float64 {
 	m, _ := stats.MeanSD(slices.DeleteFunc(slices.Clone(r2), math.IsNaN))
 	return m

@@ -14,23 +14,23 @@ import (
 	"scalewm/eval/stats"
 )
 
-// The published measurement of rollouts (docs/sources.md#rollout-quality).
+// Settings of the published measurement of rollouts (docs/sources.md#rollout-quality).
 const (
-	candidateSeed = 7
-	eliteShare    = 0.1
-	scalePairs    = 20000
-	// liveSpread is what the candidates' distances from the goal must differ by at a
-	// start that counts: where nothing can be moved no order is right.
+	candidateSeed = 7     // seed of PyTorch's generator
+	eliteShare    = 0.1   // share of the candidates that are elites
+	scalePairs    = 20000 // pairs for the sampled scale
+	// liveSpread is the minimum range of the candidates' distances from the goal for
+	// a start to count. If no candidate moves anything, their order is meaningless.
 	liveSpread = 1e-9
 )
 
-// Where candidates come from.
+// Sources of the candidates.
 const (
-	TorchNoise = "torch" // PyTorch's generator, as published: the same for all arms of a width
-	OwnNoise   = "own"   // our streams
+	TorchNoise = "torch" // PyTorch's generator, as published; equal for all arms with the same action width
+	OwnNoise   = "own"   // package rng
 )
 
-// ParseNoise reads one of their names.
+// ParseNoise checks the name of a source.
 func ParseNoise(s string) (string, error) {
 	if s != TorchNoise && s != OwnNoise {
 		return "", fmt.Errorf("unknown noise %q (hint: %s, as published, or %s)", s, TorchNoise, OwnNoise)
@@ -38,16 +38,18 @@ func ParseNoise(s string) (string, error) {
 	return s, nil
 }
 
-// startSets are the sets whose first starts are taken, by task, and their sizes;
-// other tasks take those of s101.
+// startSets has, by task, the evaluation set whose first starts are used. Other tasks
+// use s101.
 var startSets = map[string]startSet{"pusht": {"s42", 50}, "reacher": {"s42", 250}}
 
+// startSet is an evaluation set and its number of episodes. Both determine the
+// starts.
 type startSet struct {
 	name     string
 	episodes int
 }
 
-// candidates are z-scored actions for all starts.
+// candidates returns z-scored actions for all starts, starts x n x width.
 func candidates(noise string, starts, n, width int) []float32 {
 	out := make([]float32, starts*n*width)
 	if noise == TorchNoise {
@@ -61,9 +63,11 @@ func candidates(noise string, starts, n, width int) []float32 {
 	return out
 }
 
-// startsOf is the set that a task's rollouts start from, of which they take the first n; an
-// error where it has fewer. It does not depend on how many episodes are evaluated. Under
-// strict it is drawn as large as it is wanted, since its starts are sorted at last.
+// startsOf returns the set from which the rollouts of a task take their first n
+// starts, or an error if the set has fewer. It does not depend on the number of
+// evaluated episodes. Under the strict protocol the set is drawn with exactly n
+// episodes: the starts of a set are sorted, so that the first n of a larger set would
+// not be a random sample.
 func startsOf(task, protocol string, n int) (startSet, error) {
 	from, ok := startSets[task]
 	if !ok {
@@ -73,18 +77,18 @@ func startsOf(task, protocol string, n int) (startSet, error) {
 		from.episodes = n
 	}
 	if n > from.episodes {
-		return from, fmt.Errorf("rollouts of %s have at most %d starts, those of its set %s, and %d are asked for (hint: --starts %[2]d or fewer, with more --candidates)", task, from.episodes, from.name, n)
+		return from, fmt.Errorf("rollouts of %s have at most %d starts, those of its set %s, but %d were requested (hint: --starts %[2]d or fewer, with more --candidates)", task, from.episodes, from.name, n)
 	}
 	return from, nil
 }
 
-// Check refuses what no rollouts of a task can be measured by.
+// Check returns an error if the settings are not possible for a task.
 func (s Settings) Check(task, protocol string) error {
 	_, err := startsOf(task, protocol, s.Starts)
 	return err
 }
 
-// starts are the published ones, the first n of their set.
+// starts returns the first n starts of the task's set.
 func starts(j eval.Job, n int) ([]eval.Start, error) {
 	from, err := startsOf(j.Task.Spec.Name, j.Protocol, n)
 	if err != nil {
@@ -97,13 +101,15 @@ func starts(j eval.Job, n int) ([]eval.Start, error) {
 	return set.Starts[:n], nil
 }
 
-// rollouts executes random candidates from each start in the simulator and predicts
-// the same.
+// rollouts executes random candidates from each start in the simulator and compares
+// the results with the model's predictions.
 func (j measurement) rollouts(ctx context.Context) (*results.Rollout, error) {
 	from, err := starts(j.Job.Job, j.Starts)
 	if err != nil {
 		return nil, err
 	}
+	// width is W = H*A, the numbers of a candidate. The published candidates are one
+	// draw for all starts, so they are drawn before the loop.
 	width := j.Horizon * j.world.Info().ActionWidth
 	actions := candidates(j.Noise, len(from), j.Candidates, width)
 	u, err := eval.NewUnroller(j.Job.Job, j.world)
@@ -111,7 +117,7 @@ func (j measurement) rollouts(ctx context.Context) (*results.Rollout, error) {
 		return nil, err
 	}
 	defer u.Close()
-	m := measured{Rollout: results.Rollout{Candidates: j.Candidates, Dropped: []results.Dropped{}}}
+	m := rolloutSums{Rollout: results.Rollout{Candidates: j.Candidates, Dropped: []results.Dropped{}}}
 	for i, s := range from {
 		one, err := u.Unroll(ctx, s, actions[i*j.Candidates*width:(i+1)*j.Candidates*width])
 		if err != nil {
@@ -125,15 +131,16 @@ func (j measurement) rollouts(ctx context.Context) (*results.Rollout, error) {
 	return m.result()
 }
 
-// measured gathers starts.
-type measured struct {
+// rolloutSums accumulates the measurements of all starts. The embedded result holds
+// sums until result divides them.
+type rolloutSums struct {
 	results.Rollout
-	reached []float32 // latents of all starts, those that are dropped included
+	reached []float32 // latents reached from all starts, including dropped ones, n x width
 	width   int
 }
 
-// add takes the measurement of one start.
-func (m *measured) add(start int, u eval.Unrolled) {
+// add adds the measurement of one start, or records why it is dropped.
+func (m *rolloutSums) add(start int, u eval.Unrolled) {
 	if u.Diverged != "" {
 		m.Dropped = append(m.Dropped, results.Dropped{Start: start, Reason: "the simulation diverged: " + u.Diverged})
 		return
@@ -142,6 +149,8 @@ func (m *measured) add(start int, u eval.Unrolled) {
 	m.reached = append(m.reached, u.Reached...)
 	m.Met += u.Met
 	n := len(u.Distance)
+	// Costs of each candidate by its predicted and by its reached latent, and the
+	// mean squared distance between the two latents.
 	predicted, encoded, errors := make([]float64, n), make([]float64, n), 0.0
 	for i := range n {
 		p, r := u.Predicted[i*m.width:(i+1)*m.width], u.Reached[i*m.width:(i+1)*m.width]
@@ -152,12 +161,15 @@ func (m *measured) add(start int, u eval.Unrolled) {
 		m.Dropped = append(m.Dropped, results.Dropped{Start: start, Reason: fmt.Sprintf("all candidates end equally far from the goal (they differ by %.2g)", spread)})
 		return
 	}
-	for _, costs := range [][]float64{predicted, encoded} { // orders of nothing but ties have no correlation
+	for _, costs := range [][]float64{predicted, encoded} { // Kendall's tau is not defined if all costs are equal
 		if slices.Max(costs) == slices.Min(costs) {
 			m.Dropped = append(m.Dropped, results.Dropped{Start: start, Reason: "the model tells no two candidates apart"})
 			return
 		}
 	}
+	// Three comparisons of two orders: predicted costs with costs of the reached
+	// latents, these with physical distances, and predicted costs with physical
+	// distances.
 	elites := max(int(math.RoundToEven(eliteShare*float64(n))), 2)
 	tau := add(&m.Predicted, predicted, encoded, elites)
 	add(&m.Encoded, encoded, u.Distance, elites)
@@ -165,7 +177,8 @@ func (m *measured) add(start int, u eval.Unrolled) {
 	m.PerStart = append(m.PerStart, results.PerStart{Start: start, Error: errors, Tau: tau})
 }
 
-// add adds one start to a channel.
+// add adds the rank statistics of one start to a channel, and returns Kendall's tau.
+// first and second hold the candidates' costs by which two orders are compared.
 func add(c *results.Channel, first, second []float64, elites int) (tau float64) {
 	r := stats.RankMetrics(first, second, elites)
 	c.Tau += r.Tau
@@ -175,12 +188,14 @@ func add(c *results.Channel, first, second []float64, elites int) (tau float64) 
 	return r.Tau
 }
 
-// result turns sums into means.
-func (m *measured) result() (*results.Rollout, error) {
+// result divides the sums by the number of starts.
+func (m *rolloutSums) result() (*results.Rollout, error) {
 	m.Starts = len(m.PerStart)
 	if m.Starts == 0 {
 		return nil, fmt.Errorf("measuring rollouts: none of %d starts counts (hint: %s)", len(m.Dropped), m.Dropped[0].Reason)
 	}
+	// Errors are relative to the scale of the model's own latents, since latents of
+	// different models have different scales.
 	m.Scale, m.ScaleSample = spread(m.reached, m.width, rng.Stream("rollout scale"))
 	if !(m.Scale > 0) {
 		return nil, fmt.Errorf("measuring rollouts: all frames have the same latent (hint: the model has collapsed)")
@@ -196,8 +211,9 @@ func (m *measured) result() (*results.Rollout, error) {
 	return &m.Rollout, nil
 }
 
-// spread is the mean squared distance of two latents: what it is expected to be
-// over all pairs, twice the trace of the covariance (divisor n-1), and over drawn ones.
+// spread returns the mean squared distance of two of the latents z, n x width, in two
+// forms: the expectation over all pairs, which is twice the trace of the covariance
+// (divisor n-1), and the mean over random pairs.
 func spread(z []float32, width int, r *rand.Rand) (expected, sampled float64) {
 	n := len(z) / width
 	for k := range width {
@@ -222,6 +238,7 @@ func spread(z []float32, width int, r *rand.Rand) (expected, sampled float64) {
 	return expected, sampled / float64(pairs)
 }
 
+// squared returns the squared Euclidean distance.
 func squared(a, b []float32) (sum float64) {
 	for i := range a {
 		d := float64(a[i]) - float64(b[i])

@@ -11,8 +11,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// unrolled is one start with latents of 3 numbers, the distances being those of
-// the reached latents. wrong is added to predictions.
+// unrolled returns one start with latents of 3 numbers, whose physical distances are
+// those of the reached latents. Predictions have noise with standard deviation wrong.
 func unrolled(r *rand.Rand, n int, wrong float64) (u eval.Unrolled) {
 	for range 3 {
 		u.Goal = append(u.Goal, float32(r.NormFloat64()))
@@ -30,13 +30,13 @@ func unrolled(r *rand.Rand, n int, wrong float64) (u eval.Unrolled) {
 	return u
 }
 
-// A perfect predictor has no error and orders as the frames do; one whose
-// predictions are off by noise of deviation s has the error 3 s^2 over the scale
-// 2 tr Cov = 6.
+// A perfect predictor has error 0 and orders candidates as the reached frames do. If
+// predictions have noise of standard deviation s, the error is 3 s^2 over the scale 2
+// tr Cov = 6.
 func TestRolloutOfKnownWorlds(t *testing.T) {
 	for _, wrong := range []float64{0, 0.5} {
 		r := rand.New(rand.NewPCG(1, 2))
-		var m measured
+		var m rolloutSums
 		for i := range 40 {
 			m.add(i, unrolled(r, 64, wrong))
 		}
@@ -59,11 +59,11 @@ func TestRolloutOfKnownWorlds(t *testing.T) {
 	}
 }
 
-// A start where nothing can be moved is dropped with its reason, but its latents
-// stay in the scale.
+// A start from which nothing can be moved is dropped with a reason, but its latents
+// still count for the scale.
 func TestRolloutDrops(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	var m measured
+	var m rolloutSums
 	dead := unrolled(r, 64, 0)
 	for i := range dead.Distance {
 		dead.Distance[i] = 7
@@ -89,8 +89,8 @@ func TestRolloutDrops(t *testing.T) {
 	}
 }
 
-// The published sets of starts have 50 on Push-T, 250 on Reacher and 100 elsewhere
-// (docs/sources.md#rollout-quality); strict draws as many as there are.
+// The published sets have 50 starts on Push-T, 250 on Reacher and 100 elsewhere
+// (docs/sources.md#rollout-quality). The strict protocol draws as many as requested.
 func TestMostStarts(t *testing.T) {
 	for task, most := range map[string]int{"pusht": 50, "reacher": 250, "tworoom": 100} {
 		s := Published()

@@ -1,6 +1,14 @@
-// Package analysis measures checkpoints beside their success: the geometry of their
-// latents (package geometry) on the published sample of frames, and what their
-// predictions are worth in the simulator.
+// Package analysis measures properties of a checkpoint other than its success rate:
+//
+//   - rank, spectrum and probe: the geometry of its latents (package geometry) on the
+//     published sample of frames
+//   - rollout: its predictions of random actions, compared with the simulator
+//   - dynamics: its predictions of recorded actions, compared with stored frames
+//   - cost: the work and the time of planning and training
+//
+// Run computes the analyses that a store of cells lacks and returns the results of
+// all. Each result is a cell, whose spec (Job.Spec) includes everything that the
+// result depends on.
 package analysis
 
 import (
@@ -13,34 +21,37 @@ import (
 	"scalewm/eval/results"
 )
 
-// The published sample: 1,500 frames of a tenth of the episodes, drawn from
-// NumPy's generator with seed 0, and 20,000 pairs of them (docs/sources.md#latent-analyses).
+// The published sample has 1,500 frames of a tenth of the episodes, and 20,000 pairs
+// of these frames, drawn by NumPy's generator with seed 0
+// (docs/sources.md#latent-analyses).
 const (
 	sampleRows  = 1500
 	samplePairs = 20000
 	sampleSeed  = 0
 )
 
-// Sample are the frames that every analysis of latents looks at.
+// Sample is the set of frames that all analyses of latents use.
 type Sample struct {
-	Rows     []int    // rows of the file, ascending
-	Episodes []int    // the episode of each
-	Order    []int    // in which probes see the frames: the first half is fitted
-	Pairs    [][2]int // of frames, drawn; equal ones are left out
+	Rows     []int    // row indices in the file, ascending
+	Episodes []int    // episode of each row
+	Order    []int    // random order of the frames: probes are fitted on its first half
+	Pairs    [][2]int // random pairs of distinct frames
 }
 
-// sampleOf is the sample of a job's data under its protocol.
+// sampleOf draws the sample of a job's data under its protocol.
 func sampleOf(j eval.Job) (Sample, error) {
 	heldOut := j.Data.HeldOut()
 	if j.Protocol == results.Strict && len(heldOut) == 0 {
-		return Sample{}, fmt.Errorf("drawing the frames that are analysed: no episode of the data set is held out, as --protocol strict needs (hint: give the data set that the checkpoint was trained on, of two episodes or more)")
+		return Sample{}, fmt.Errorf("drawing the frames to analyse: no episode of the data set is held out, as --protocol strict needs (hint: give the data set that the checkpoint was trained on, of two episodes or more)")
 	}
 	return Draw(j.Data.Episodes(), heldOut)
 }
 
-// Draw is the published sample of a data set. Under the strict protocol only
-// heldOut episodes are drawn from, all of them; else it is empty. Where there are
-// fewer than 1,500 rows all are taken.
+// Draw returns the published sample of a data set. If heldOut is not empty, the
+// frames come from all of these episodes, as under the strict protocol, and otherwise
+// from a random tenth of all episodes. If there are fewer than 1,500 rows, all of
+// them are used. The order of the calls of the generator is that of the authors'
+// code, and determines the sample.
 func Draw(episodes []dataset.Episode, heldOut []int) (Sample, error) {
 	g := numpy.New(sampleSeed)
 	kept := heldOut
@@ -50,15 +61,17 @@ func Draw(episodes []dataset.Episode, heldOut []int) (Sample, error) {
 		}
 	}
 	var s Sample
-	var pool, of []int
+	var pool, of []int // rows to draw from, and the episode of each
 	for _, e := range kept {
 		for t := range episodes[e].Len {
 			pool, of = append(pool, episodes[e].Offset+t), append(of, e)
 		}
 	}
 	if len(pool) < 2 {
-		return s, fmt.Errorf("drawing the frames that are analysed: %d of %d episodes have %d rows (hint: collect a larger data set)", len(kept), len(episodes), len(pool))
+		return s, fmt.Errorf("drawing the frames to analyse: %d of %d episodes have %d rows (hint: collect a larger data set)", len(kept), len(episodes), len(pool))
 	}
+	// Choice draws without replacement. Sorting by row makes reading the frames
+	// sequential.
 	n := min(sampleRows, len(pool))
 	drawn := g.Choice(int64(len(pool)), int64(n))
 	slices.SortFunc(drawn, func(a, b int64) int { return pool[a] - pool[b] })

@@ -12,7 +12,7 @@ import (
 	"scalewm/eval"
 )
 
-// The rows and the order are NumPy's (testdata/fixture.py).
+// The expected rows and order were computed with NumPy (testdata/fixture.py).
 func TestSampleIsNumPys(t *testing.T) {
 	var cases []struct {
 		Lengths, Rows, Shuffle []int
@@ -50,7 +50,7 @@ func TestSampleIsNumPys(t *testing.T) {
 	}
 }
 
-// Under the strict protocol no frame comes from an episode that was trained on.
+// Under the strict protocol no frame is from an episode of the training.
 func TestSampleOfHeldOut(t *testing.T) {
 	eps := []dataset.Episode{{Offset: 0, Len: 30}, {Offset: 30, Len: 30}, {Offset: 60, Len: 30}}
 	s, err := Draw(eps, []int{1})
@@ -62,7 +62,7 @@ func TestSampleOfHeldOut(t *testing.T) {
 	}
 }
 
-// A task without a state has nothing that latents could be compared with.
+// Without a task state the analyses of latents return an error.
 func TestNoState(t *testing.T) {
 	bare := envs.Task{Spec: &envs.Spec{Name: "bare"}}
 	if _, err := newLatents(t.Context(), eval.Job{Task: bare}, nil); err == nil || !strings.Contains(err.Error(), "the task bare has no task state q") || !strings.Contains(err.Error(), "(hint: ") {

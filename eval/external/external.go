@@ -1,7 +1,14 @@
-// Package external evaluates a model that lives in another program. What an evaluation wants of
-// the model becomes a question, which whoever drives that program answers: the evaluation
-// calls, but from the outside it looks as if it were called. The package knows neither the
-// language of that program nor how questions reach it.
+// Package external evaluates a model that is implemented in another program, for instance
+// in Python.
+//
+// New returns a Model together with the eval.Arm and eval.Agent to evaluate it with. The
+// caller runs the evaluation in one goroutine. In another one it receives each call of the
+// model as a Question from Questions, has the other program compute it, and passes the
+// result to Answer. This inverts the control flow: the other program needs no server and no
+// callbacks, and stays in charge of its own threads.
+//
+// The package does not depend on the language of that program nor on how questions reach
+// it; cmd/libscalewm connects it to Python.
 package external
 
 import (
@@ -20,34 +27,37 @@ import (
 	"scalewm/model/device"
 )
 
-// Says is what the other program says of its model.
+// Says is how the other program describes its model.
 type Says struct {
 	Name      string `json:"name"`
-	Weights   string `json:"weights"` // what tells it from others of the name: a SHA-256
-	Code      string `json:"code"`    // hash of its code; "" where it has none of its own
+	Weights   string `json:"weights"` // SHA-256 of its weights: identifies it among models of the same name
+	Code      string `json:"code"`    // hash of its code; "" if it has no code of its own
 	TrainSeed int    `json:"train_seed"`
-	Kind      string `json:"kind"`     // results.PythonWorld, PythonCost or PythonPolicy
-	Proposal  bool   `json:"proposal"` // it makes the solver's first mean too
-	FrameSize int    `json:"frame_size"`
-	Patches   int    `json:"patches"` // P and D of a world model's latents
-	Dim       int    `json:"dim"`
-	// ActionMean and ActionStd are those by which its training z-scored actions; nil: it does not say.
+	Kind      string `json:"kind"`       // results.PythonWorld, PythonCost or PythonPolicy
+	Proposal  bool   `json:"proposal"`   // it also provides the solver's initial mean
+	FrameSize int    `json:"frame_size"` // edge of its frames in pixels
+	Patches   int    `json:"patches"`    // P of a world model: latent vectors of a frame
+	Dim       int    `json:"dim"`        // D of a world model: width of a latent vector
+	// ActionMean and ActionStd are the moments by which its training z-scored actions;
+	// nil if unknown.
 	ActionMean []float64 `json:"action_mean"`
 	ActionStd  []float64 `json:"action_std"`
 }
 
-// check refuses a description that fits no model of a task whose actions have actionDim numbers.
+// check returns an error if the description fits no model for a task whose actions
+// have actionDim numbers. Names become parts of file names and of reports, hence the
+// limits.
 func (s Says) check(actionDim int) error {
 	if err := safefile.CheckName(s.Name); err != nil || s.Name == "" || strings.ContainsAny(s.Name, "@=") {
-		return fmt.Errorf("the model's name %q is none (hint: letters and digits, and behind the first one also _ - .)", s.Name)
+		return fmt.Errorf("the model's name %q is not valid (hint: letters and digits, and after the first one also _ - .)", s.Name)
 	}
 	for _, m := range model.Methods() {
 		if strings.EqualFold(s.Name, m.Name) || strings.EqualFold(s.Name, m.Title) {
-			return fmt.Errorf("the model's name %q is that of a method here (hint: choose another)", s.Name)
+			return fmt.Errorf("the model's name %q is the name of a built-in method (hint: choose another)", s.Name)
 		}
 	}
 	if err := safefile.CheckName(s.Weights); err != nil || s.Weights == "" {
-		return fmt.Errorf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", s.Weights)
+		return fmt.Errorf("the hash of the model's weights is %q, which is not valid (hint: the SHA-256 of what it was loaded from)", s.Weights)
 	}
 	if err := safefile.CheckName(s.Code); err != nil {
 		return fmt.Errorf("the hash of the model's code is %q (hint: hexadecimal digits)", s.Code)
@@ -73,21 +83,24 @@ func (s Says) check(actionDim int) error {
 	return nil
 }
 
-// Bounds on the arrays of a question.
+// Limits on sizes that the other program gives, so that a wrong description is an
+// error and not an allocation of gigabytes.
 const (
-	maxLatent = 1 << 20
-	maxFrame  = 1 << 10
+	maxLatent = 1 << 20 // numbers of one latent, P*D
+	maxFrame  = 1 << 10 // pixels of a frame's edge
 )
 
-// Question is what the evaluation wants of the model. Letters of shapes are those of
-// package device, S the edge of frames; Out is the shape of the answer, float32.
+// Question is one call of the model. Want names the function, In holds its arguments and
+// Out the shape of the float32 answer. Letters of shapes are those of package device; S is
+// the edge of a frame in pixels.
 //
+//	Want     In                                       answer
 //	encode   frames (n, S, S, 3)                      latents (n, P*D)
 //	rollout  latents (E, P*D), candidates (E, C, H, A)  last latents (E, C, P*D)
-//	begin    starts and goals (E, S, S, 3)            nothing: those of the costs asked for next
+//	begin    starts and goals (E, S, S, 3)            empty; the costs that follow are of these
 //	cost     candidates (E, C, H, A)                  costs (E, C)
 //	plan     starts and goals (E, S, S, 3)            plans (E, H, A), z-scored
-//	propose  as plan
+//	propose  as plan                                  initial means (E, H, A), z-scored
 type Question struct {
 	Want   string  `json:"want"`
 	In     []Array `json:"in"`
@@ -95,25 +108,29 @@ type Question struct {
 	answer []float32
 }
 
-// Array is an argument of a question.
+// Array is an argument of a Question. Bytes holds its elements in row-major order and
+// native byte order.
 type Array struct {
 	DType string `json:"dtype"` // uint8 or float32
 	Shape []int  `json:"shape"`
 	Bytes []byte `json:"-"`
 }
 
-// Model is a model in another program, as the evaluation sees it and as its driver does.
+// Model is a model in another program. The evaluation calls it as an eval.Model; the
+// goroutine that drives the other program uses Questions and Answer.
 type Model struct {
 	ctx       context.Context
 	info      model.Info
 	dev       host
 	questions chan *Question
 	answers   chan struct{}
-	err       error // of the first question without an answer
+	err       error // why the first question got no answer; all later calls return it
 }
 
-// New is the model of a task whose actions have actionDim numbers; plans are searched on dev.
-// When ctx ends nothing more is asked, and the evaluation fails with its cause.
+// New returns the model that s describes for a task whose actions have actionDim
+// numbers, and the arm and agent to evaluate it with. Plans are searched on dev. When
+// ctx ends, the model asks no more questions and the evaluation fails with the
+// context's cause.
 func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model, eval.Arm, eval.Agent, error) {
 	if err := s.check(actionDim); err != nil {
 		return nil, eval.Arm{}, eval.Agent{}, err
@@ -138,10 +155,13 @@ func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model,
 	return x, a, agent, nil
 }
 
-// Questions are what the evaluation wants, one at a time: the next comes after the answer.
+// Questions returns the channel on which the evaluation's questions arrive. There is
+// never more than one at a time: the next comes after the answer to the last.
 func (x *Model) Questions() <-chan *Question { return x.questions }
 
-// Answer answers q, the last question, with the bytes of float32 numbers of shape q.Out.
+// Answer answers q, which must be the last question received. answer holds the bytes
+// of float32 numbers of shape q.Out, in native byte order. A wrong length is an error
+// and leaves the question open.
 func (x *Model) Answer(q *Question, answer []byte) error {
 	if want := 4 * len(q.answer); len(answer) != want {
 		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Want, len(answer), want, q.Out)
@@ -154,7 +174,8 @@ func (x *Model) Answer(q *Question, answer []byte) error {
 	return nil
 }
 
-// ask waits for an answer. After the first failure nothing is asked any more.
+// ask sends a question and waits for its answer. After the first failure it returns
+// that error at once.
 func (x *Model) ask(want string, answer []float32, shape []int, in ...Array) error {
 	if x.err != nil {
 		return x.err
@@ -179,26 +200,27 @@ func (x *Model) Info() model.Info { return x.info }
 // Device implements eval.Model.
 func (x *Model) Device() device.Device { return x.dev }
 
-// PredictorCalls counts a call for each block, as a step-by-step prediction makes.
+// PredictorCalls implements model.World. It counts one call per block, as if the
+// model predicted step by step; what it really does is unknown.
 func (x *Model) PredictorCalls(h int) int { return h }
 
-// Free implements model.World: the device has nothing of the model's.
+// Free implements model.World. The model has no memory on the device.
 func (x *Model) Free() {}
 
-// frames are n frames of the model's size.
+// frames returns the array of the frames in b.
 func (x *Model) frames(b []byte) Array {
 	n := len(b) / x.info.FrameBytes()
 	return Array{"uint8", []int{n, x.info.FrameSize, x.info.FrameSize, 3}, b}
 }
 
-// numbers are a matrix of the device's.
+// numbers returns the array of a matrix on the device.
 func (x *Model) numbers(m device.Mat, shape ...int) Array {
 	v := make([]float32, m.Len())
 	x.dev.Download(v, m)
 	return Array{"float32", shape, bytesOf(v)}
 }
 
-// fill asks for a matrix of the device's.
+// fill asks a question and uploads its answer to a matrix on the device.
 func (x *Model) fill(dst device.Mat, want string, shape []int, in ...Array) error {
 	v := make([]float32, dst.Len())
 	err := x.ask(want, v, shape, in...)
@@ -206,7 +228,7 @@ func (x *Model) fill(dst device.Mat, want string, shape []int, in ...Array) erro
 	return err
 }
 
-// world is an external model that encodes and predicts. Its errors are the device's.
+// world is an external world model. Its methods return no errors; host.Err does.
 type world struct{ *Model }
 
 // Encode implements model.World.
@@ -222,7 +244,7 @@ func (w world) Rollout(dst, start, candidates device.Mat, h int) {
 	w.fill(dst, "rollout", []int{e, c, latent}, w.numbers(start, e, latent), w.numbers(candidates, e, c, h, w.info.ActionWidth))
 }
 
-// costs is an external model that judges plans.
+// costs is an external model that computes the costs of plans.
 type costs struct{ *Model }
 
 // Cost implements eval.CostModel.
@@ -231,7 +253,7 @@ func (c costs) Cost(starts, goals []byte) (plan.Cost, error) {
 	return cost{c.Model, s.Shape[0]}, c.ask("begin", nil, []int{}, s, c.frames(goals))
 }
 
-// cost is that of plans of so many episodes.
+// cost is the cost of plans for the episodes of the last question "begin".
 type cost struct {
 	*Model
 	episodes int
@@ -243,7 +265,7 @@ func (c cost) Costs(dst, candidates device.Mat) error {
 	return c.fill(dst, "cost", []int{c.episodes, n}, c.numbers(candidates, c.episodes, n, candidates.Cols/c.info.ActionWidth, c.info.ActionWidth))
 }
 
-// policy is an external model that makes plans.
+// policy is an external model that outputs plans.
 type policy struct {
 	*Model
 	want string
@@ -255,19 +277,21 @@ func (p policy) Plan(z []float32, starts, goals []byte) error {
 	return p.ask(p.want, z, []int{s.Shape[0], len(z) / (s.Shape[0] * p.info.ActionWidth), p.info.ActionWidth}, s, p.frames(goals))
 }
 
-// host is the device of the search, but frames stay in main memory, where the external model reads
-// them, and a failure of the external model is one of the device.
+// host is the device of the search with two changes. Frames stay in main memory,
+// where the other program reads them. And a failure of the other program is an error
+// of the device, because model.World reports errors that way.
 type host struct {
 	device.Device
 	model *Model
 }
 
-// pixels are frames on the host.
+// pixels are frames in main memory.
 type pixels []byte
 
 func (p pixels) Len() int { return len(p) }
 
-// Kind says that plans were searched here and predicted elsewhere.
+// Kind returns the kind of the device with "python+" before its backend, so that
+// cells say that another program predicted.
 func (h host) Kind() device.Kind {
 	k := h.Device.Kind()
 	k.Backend = "python+" + k.Backend
@@ -286,7 +310,7 @@ func (h host) Free(b device.Block) {
 
 func (h host) Err() error { return cmp.Or(h.model.err, h.Device.Err()) }
 
-// bytesOf sees numbers as memory.
+// bytesOf returns the memory of x without copying.
 func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }

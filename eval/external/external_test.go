@@ -28,7 +28,7 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// silent is a pipeline.Listener that keeps the notes, in heard.
+// silent is a pipeline.Listener that records notes in heard.
 type silent struct{}
 
 var heard []string
@@ -54,13 +54,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// axes are those of all evaluations here.
+// axes are the axes of all evaluations in this file.
 var axes = pipeline.Axes{Solvers: []string{results.CEM, results.ICEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}}
 
-// fresh replaces existing cells.
+// fresh makes an evaluation replace existing cells.
 var fresh bool
 
-// native is a folder with episodes of Two-Room and an untrained LeWM that was evaluated on them.
+// native is a results folder with episodes of Two-Room and an evaluated untrained LeWM.
 var native string
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// natively makes that folder, once, and gives the model.
+// natively creates that folder once and returns the model.
 func natively(t *testing.T) model.World {
 	t.Helper()
 	made.Do(func() { evaluateNatively(t) })
@@ -105,7 +105,7 @@ func evaluateNatively(t *testing.T) {
 	}
 }
 
-// visit evaluates an external model in a folder whose questions are answered by a function.
+// visit evaluates an external model in a folder; a function answers its questions.
 func visit(t *testing.T, dir string, s external.Says, answer func(*external.Question) ([]float32, error)) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -156,7 +156,8 @@ func floats(b []byte) []float32 {
 	return x
 }
 
-// mirror answers with a model of ours: as a world, and as a cost that judges by the same distance.
+// mirror answers questions with one of our models: as a world model, and as a cost with the
+// same distance.
 type mirror struct {
 	model.World
 	start, goal []float32
@@ -173,7 +174,7 @@ func (m *mirror) encode(frames []byte) []float32 {
 	return x
 }
 
-// rollout gives the predicted latents and their distances from goals.
+// rollout returns the predicted latents and their distances from goals.
 func (m *mirror) rollout(start, goal, candidates []float32) (latents, costs []float32) {
 	d, info := m.Device(), m.Info()
 	e := len(start) / info.Dim
@@ -217,7 +218,7 @@ func (m *mirror) says(name, kind string) external.Says {
 	return external.Says{Name: name, Weights: "ab", Kind: kind, FrameSize: m.Info().FrameSize, Patches: 1, Dim: m.Info().Dim, TrainSeed: 3072}
 }
 
-// cellsOf are a folder's cells by arm, solver and set.
+// cellsOf returns a folder's cells by arm, solver and set.
 func cellsOf(t *testing.T, dir string) map[string]results.Cell {
 	t.Helper()
 	f, err := results.Load(t.Context(), dir)
@@ -236,8 +237,9 @@ func rows(t *testing.T, c results.Cell) string {
 	return string(b)
 }
 
-// An external model that answers with a model of ours acts as that model does, to the byte: as a world model
-// and as a cost. A proposal of zeros changes nothing but the calls, and a policy searches nothing.
+// An external model that answers with one of our models gives the same rows byte for byte,
+// as a world model and as a cost. A proposal of zeros changes only the number of calls, and
+// a policy does not search.
 func TestExternalActsAsItsModel(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := native
@@ -283,7 +285,7 @@ func TestExternalActsAsItsModel(t *testing.T) {
 	shown(t, dir)
 }
 
-// shown looks for the external models in a comparison and in the report.
+// shown checks that the external models appear in a comparison and in the report.
 func shown(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"mirror@world", "mirror@policy"} {
@@ -314,8 +316,8 @@ func shown(t *testing.T, dir string) {
 	}
 }
 
-// An external model that fails in the middle of a plan ends the evaluation with its own error; what was
-// done is kept, and a second evaluation makes the rest.
+// An external model that fails during a plan ends the evaluation with its own error.
+// Finished cells remain, and a second evaluation computes the rest.
 func TestExternalFails(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
@@ -353,8 +355,9 @@ func TestExternalFails(t *testing.T) {
 	}
 }
 
-// Other code of the same weights has its own cells; a cell without a hash of the code is neither's. Existing
-// cells are reused with a note of each solver and their date, and replaced where fresh ones are requested.
+// The same weights with other code have their own cells, and a cell without a hash of the
+// code matches neither. Existing cells are reused, with a note per solver that gives their
+// date, and replaced if fresh ones are requested.
 func TestCodeAndReuse(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
@@ -411,22 +414,22 @@ func TestCodeAndReuse(t *testing.T) {
 	}
 }
 
-// What no model is like, and names that are taken.
+// Descriptions of impossible models, and names that are taken, are errors.
 func TestRefused(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
 	for want, change := range map[string]func(*external.Says){
-		"is that of a method":     func(s *external.Says) { s.Name = "scale" },
-		`name "SCALE" is that of`: func(s *external.Says) { s.Name = "SCALE" },
-		"is none":                 func(s *external.Says) { s.Name = "a b" },
-		`name "a@b" is none`:      func(s *external.Says) { s.Name = "a@b" },
-		"no name":                 func(s *external.Says) { s.Weights = "" },
-		"hash of the model's":     func(s *external.Says) { s.Code = "../a" },
-		"of kind":                 func(s *external.Says) { s.Kind = "nosuch" },
-		"latents of":              func(s *external.Says) { s.Dim = 0 },
-		"frames of":               func(s *external.Says) { s.FrameSize = 1 << 20 },
-		"a policy makes":          func(s *external.Says) { s.Kind, s.Proposal = results.PythonPolicy, true },
-		"3 means":                 func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
+		"is the name of a built-in":   func(s *external.Says) { s.Name = "scale" },
+		`name "SCALE" is the name`:    func(s *external.Says) { s.Name = "SCALE" },
+		"is not valid (hint: letters": func(s *external.Says) { s.Name = "a b" },
+		`name "a@b" is not valid`:     func(s *external.Says) { s.Name = "a@b" },
+		"weights is \"\"":             func(s *external.Says) { s.Weights = "" },
+		"hash of the model's":         func(s *external.Says) { s.Code = "../a" },
+		"of kind":                     func(s *external.Says) { s.Kind = "nosuch" },
+		"latents of":                  func(s *external.Says) { s.Dim = 0 },
+		"frames of":                   func(s *external.Says) { s.FrameSize = 1 << 20 },
+		"a policy makes":              func(s *external.Says) { s.Kind, s.Proposal = results.PythonPolicy, true },
+		"3 means":                     func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
 	} {
 		s := m.says("mirror", results.PythonWorld)
 		change(&s)

@@ -12,30 +12,32 @@ import (
 	"scalewm/eval/stats"
 )
 
-// Alignment says how distances of latents follow distances of task states.
+// Alignment describes how well distances of latents agree with distances of task
+// states.
 type Alignment struct {
 	Pairs             int
-	Spearman, Pearson float64 // NaN where one side does not vary
-	Lo, Hi            float64 // 95 % interval of Spearman over episodes
+	Spearman, Pearson float64 // NaN if one side does not vary
+	Lo, Hi            float64 // 95 % interval of Spearman, bootstrap over episodes
 }
 
-// Distances are the squared distances of all pairs of the same samples in two
-// spaces, each sorted once for all that is asked of them.
+// Distances holds the squared distances of all pairs of samples in two spaces, z
+// (latents) and q (task states). Each is sorted once, for all statistics and
+// bootstrap samples.
 type Distances struct {
 	z, q     sorted
 	pearson  float64
-	episode  []int // of each sample, from 0
-	episodes int
+	episode  []int // episode of each sample, numbered from 0
+	episodes int   // number of episodes
 }
 
-// sorted are pairs in ascending order of their distance.
+// sorted holds the indices of pairs in ascending order of their distance.
 type sorted struct {
 	pairs []int32
-	ties  [][2]int32 // first and last place of pairs at the same distance
+	ties  [][2]int32 // first and last position of each run of pairs with equal distances
 }
 
-// Compare sorts the squared distances of latents and those of task states, which are
-// standardised first. episode numbers the samples' episodes, in any way.
+// Compare sorts the squared distances dz of latents and those of the task states q,
+// which it standardises first. episode holds an identifier of each sample's episode.
 func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 	dq := SquaredDistances(Standardised(q), Components{})
 	number := map[int]int{}
@@ -47,12 +49,12 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 		d.episode = append(d.episode, number[e])
 	}
 	d.episodes = len(number)
-	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no error: nothing fails
+	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no iteration returns an error
 		switch i {
 		case 0:
-			d.z = ascending(dz)
+			d.z = sortPairs(dz)
 		case 1:
-			d.q = ascending(dq)
+			d.q = sortPairs(dq)
 		default:
 			d.pearson = stats.Pearson(dz, dq)
 		}
@@ -61,22 +63,24 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 	return d
 }
 
-// Align correlates the distances. The interval is of draws bootstrap samples over
-// episodes, since pairs share frames and frames share episodes; draw i comes from
-// stream(i). No draws give no interval (NaN), and neither does one episode.
+// Align computes the correlations of the distances, and an interval from a bootstrap
+// over episodes. Episodes are the resampled unit, since pairs share frames and frames
+// of an episode are dependent. Bootstrap sample i is drawn from stream(i), so that
+// the interval does not depend on the number of cores. Without draws, or with one
+// episode only, Lo and Hi are NaN.
 func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 	a := Alignment{Pairs: len(d.z.pairs), Pearson: d.pearson, Spearman: d.spearman(nil), Lo: math.NaN(), Hi: math.NaN()}
 	if d.episodes < 2 {
 		draws = 0
 	}
-	twos := (draws + 1) / 2
+	twos := (draws + 1) / 2 // a resampler computes two bootstrap samples at a time
 	workers := parallel.Workers(0, twos)
 	var own []*resampler
 	if draws > 0 {
 		own = d.resamplers(workers)
 	}
 	all := make([]float64, 2*twos)
-	parallel.For(context.Background(), workers, twos, func(w, i int) error { // no error: nothing fails
+	parallel.For(context.Background(), workers, twos, func(w, i int) error { // no iteration returns an error
 		var drawn [2][]int
 		for half := range drawn {
 			drawn[half] = make([]int, d.episodes)
@@ -89,16 +93,18 @@ func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 		copy(all[2*i:], rho[:])
 		return nil
 	})
-	all = slices.DeleteFunc(all[:draws], math.IsNaN) // draws of one frame
+	// A bootstrap sample in which all frames are copies of one has no correlation.
+	all = slices.DeleteFunc(all[:draws], math.IsNaN)
 	if slices.Sort(all); len(all) > 0 {
 		a.Lo, a.Hi = stats.Quantile(all, 0.025), stats.Quantile(all, 0.975)
 	}
 	return a
 }
 
-// spearman is the rank correlation where each episode stands as often as drawn
-// says, or once without it: a pair of frames counts once for each pair of their copies, and
-// no frame is paired with its own copy. Ranks below 2^23 are exact in float32, halves included.
+// spearman returns the rank correlation if each episode is present as often as drawn
+// says, or once if drawn is nil. A pair of frames then counts once for each pair of
+// their copies. A frame is not paired with its own copy. Float32 holds ranks below
+// 2^23 exactly, including half ranks of ties.
 func (d *Distances) spearman(drawn []int) float64 {
 	n := len(d.z.pairs)
 	zWeights := slices.Repeat([]float64{1}, n)
@@ -108,7 +114,7 @@ func (d *Distances) spearman(drawn []int) float64 {
 	}
 	zRank, inOrder, qRank := make([]float32, n), make([]float32, n), make([]float32, n)
 	d.z.ranks(zRank, zWeights)
-	middle := (d.q.ranks(inOrder, qWeights) + 1) / 2 // the mean rank
+	middle := (d.q.ranks(inOrder, qWeights) + 1) / 2 // mean rank
 	for k, pair := range d.q.pairs {
 		qRank[pair] = inOrder[k]
 	}
@@ -122,7 +128,8 @@ func (d *Distances) spearman(drawn []int) float64 {
 	return zq / math.Sqrt(zz*qq) // NaN for 0/0
 }
 
-// weights are how often pairs stand, in ascending order of their distance.
+// weights returns how often each pair counts, in ascending order of distance: the
+// product of the numbers of copies of its two episodes.
 func (d *Distances) weights(s sorted, drawn []int) (out []float64) {
 	for _, ends := range d.ends(s) {
 		out = append(out, float64(drawn[int(ends)/d.episodes]*drawn[int(ends)%d.episodes]))
@@ -130,8 +137,8 @@ func (d *Distances) weights(s sorted, drawn []int) (out []float64) {
 	return out
 }
 
-// ends are the episodes of both samples of each pair, as one index of a square table, in
-// ascending order of their distance.
+// ends returns the episodes e and f of the two samples of each pair, as the index
+// e*episodes+f, in ascending order of distance.
 func (d *Distances) ends(s sorted) []uint32 {
 	of, out := make([]uint32, 0, len(s.pairs)), make([]uint32, len(s.pairs))
 	for i, e := range d.episode {
@@ -145,30 +152,36 @@ func (d *Distances) ends(s sorted) []uint32 {
 	return out
 }
 
-// resampler is spearman for two bootstrap samples at a time: its tables hold a whole number
-// for each of them, in the lower and the upper half of 64 bits, so that one addition
-// serves both. Twice a rank less the mean rank is a whole number: 2n+w-all for a pair that
-// stands w times behind n of all others. Pairs that are neighbours in q's order stand in
-// one bucket, as if their distances were equal: all their ranks stay in a near cache, and
-// the correlation changes in its seventh digit.
+// resampler computes spearman for two bootstrap samples at a time, much faster:
+//
+//   - Its tables hold an integer for each of the two samples, in the lower and the
+//     upper 32 bits of a word, so that one load or addition serves both.
+//   - It uses twice the difference of a rank and the mean rank, which is an integer:
+//     2n+w-all, for a pair that counts w times after n others, out of all.
+//   - Neighbouring pairs in q's order share a bucket, as if their distances were
+//     equal, so that the table of their ranks fits into the L2 cache. This changes
+//     the correlation in its seventh digit.
 type resampler struct {
 	*Distances
-	*places
-	weights []uint64 // how often pairs of two episodes stand
-	qRank   []uint64 // of the pairs in each bucket
+	*orderTables
+	weights []uint64 // how often pairs of each two episodes count
+	qRank   []uint64 // twice the centred rank of the pairs in each bucket
 }
 
+// buckets is the number of buckets.
 const buckets = 1 << 16
 
-// places is what resamplers look up for the pairs in z's or q's order.
-type places struct {
-	zEnds, qEnds []uint32 // their episodes, as ends
-	counts       []int    // how many pairs each two episodes have
-	bucketEnds   []int32  // where each bucket ends in q's order
-	bucketAtZ    []uint16 // the buckets in z's order
+// orderTables holds what all resamplers look up for the pairs in z's or q's order. It
+// does not depend on the bootstrap sample.
+type orderTables struct {
+	zEnds, qEnds []uint32 // the pairs' episodes, as returned by ends
+	counts       []int    // number of pairs of each two episodes
+	bucketEnds   []int32  // position in q's order at which each bucket ends
+	bucketAtZ    []uint16 // bucket of each pair, in z's order
 }
 
-// resamplers are n, each with tables of its own.
+// resamplers returns n resamplers, one per goroutine, which share their orderTables.
+// Pairs with equal distances in q are always in the same bucket.
 func (d *Distances) resamplers(n int) (own []*resampler) {
 	pairs := len(d.q.pairs)
 	inOrder, of := make([]uint16, pairs), make([]uint16, pairs)
@@ -180,13 +193,13 @@ func (d *Distances) resamplers(n int) (own []*resampler) {
 			inOrder[k] = inOrder[tie[0]]
 		}
 	}
-	p := places{d.ends(d.z), d.ends(d.q), make([]int, d.episodes*d.episodes), make([]int32, buckets), make([]uint16, pairs)}
+	p := orderTables{d.ends(d.z), d.ends(d.q), make([]int, d.episodes*d.episodes), make([]int32, buckets), make([]uint16, pairs)}
 	for k, bucket := range inOrder {
 		p.counts[p.qEnds[k]]++
 		p.bucketEnds[bucket] = int32(k + 1)
 		of[d.q.pairs[k]] = bucket
 	}
-	for bucket := range p.bucketEnds[1:] { // nothing is inside some
+	for bucket := range p.bucketEnds[1:] { // some buckets are empty
 		p.bucketEnds[bucket+1] = max(p.bucketEnds[bucket], p.bucketEnds[bucket+1])
 	}
 	for k, pair := range d.z.pairs {
@@ -198,8 +211,10 @@ func (d *Distances) resamplers(n int) (own []*resampler) {
 	return own
 }
 
-// The sum of w*rank*rank over pairs is (all^3 - the sum of w^3)/3, where pairs of one rank
-// are one that stands as often as all of them.
+// spearman returns the rank correlations of two bootstrap samples. With centred ranks
+// that are doubled, the sum of w*rank*rank over all pairs is (all^3 - sum of w^3)/3,
+// where tied pairs count as one pair with the sum of their weights. The denominator
+// therefore needs no pass over the pairs.
 func (r *resampler) spearman(drawn [2][]int) (rho [2]float64) {
 	clear(r.weights)
 	var all [2]int64
@@ -220,7 +235,8 @@ func (r *resampler) spearman(drawn [2][]int) (rho [2]float64) {
 	return rho
 }
 
-// rankBuckets ranks the buckets of q and adds the cubes of how often their pairs stand.
+// rankBuckets computes the ranks of q's buckets, and adds the cube of each bucket's
+// weight to cubes.
 func (r *resampler) rankBuckets(all [2]int64, cubes *[2]float64) {
 	first, before := int32(0), uint64(0)
 	for bucket, end := range r.bucketEnds {
@@ -229,17 +245,18 @@ func (r *resampler) rankBuckets(all [2]int64, cubes *[2]float64) {
 			inside += r.weights[ends]
 		}
 		first = end
-		a, b := halves(2*before + inside)
+		a, b := unpack(2*before + inside)
 		r.qRank[bucket] = uint64(b-all[1])<<32 | uint64(uint32(a-all[0]))
 		before += inside
-		a, b = halves(inside)
+		a, b = unpack(inside)
 		cubes[0] += cube(a)
 		cubes[1] += cube(b)
 	}
 }
 
-// sum adds the products of both ranks, and to the cubes what ties of z change. The mean
-// is taken off q's ranks only, which is enough for their covariance.
+// sum adds the products of both ranks to zq, and corrects cubes for the ties of z.
+// Only q's ranks are centred: subtracting the mean from one factor is enough for a
+// covariance.
 func (r *resampler) sum(zq, cubes *[2]float64) {
 	before, first := uint64(0), int32(0)
 	for _, tie := range r.z.ties {
@@ -249,17 +266,17 @@ func (r *resampler) sum(zq, cubes *[2]float64) {
 		for k := tie[0]; k <= tie[1]; k++ {
 			w, q := r.weights[r.zEnds[k]], r.qRank[r.bucketAtZ[k]]
 			inside += w
-			a, b := halves(w)
+			a, b := unpack(w)
 			cubes[0] -= cube(a)
 			cubes[1] -= cube(b)
 			sum[0] += a * int64(int32(q))
 			sum[1] += b * (int64(q) >> 32)
 		}
-		a, b := halves(before + inside)
+		a, b := unpack(before + inside)
 		zq[0] += float64(a) * float64(sum[0])
 		zq[1] += float64(b) * float64(sum[1])
 		before += 2 * inside
-		a, b = halves(inside)
+		a, b = unpack(inside)
 		cubes[0] += cube(a)
 		cubes[1] += cube(b)
 		first = tie[1] + 1
@@ -267,10 +284,11 @@ func (r *resampler) sum(zq, cubes *[2]float64) {
 	r.sumUntied(before, first, int32(len(r.zEnds)), zq)
 }
 
-// sumUntied adds the products of pairs at places of z's order that have no ties, and
-// moves on what stands before.
+// sumUntied adds the products for the positions [first, end) of z's order, which have
+// no ties. before is twice the weight of all earlier pairs, and sumUntied returns its
+// new value. Adding w before and after a pair's product gives 2n+w in between.
 func (r *resampler) sumUntied(before uint64, first, end int32, zq *[2]float64) uint64 {
-	const chunk = 1024 // whose sum is far from the largest int64
+	const chunk = 1024 // its sum cannot overflow an int64
 	for first < end {
 		until := min(end, first+chunk)
 		bucket := r.bucketAtZ[first:until]
@@ -289,13 +307,14 @@ func (r *resampler) sumUntied(before uint64, first, end int32, zq *[2]float64) u
 	return before
 }
 
-// halves are the two numbers in one.
-func halves(v uint64) (lower, upper int64) { return int64(uint32(v)), int64(v >> 32) }
+// unpack returns the two integers in a word.
+func unpack(v uint64) (lower, upper int64) { return int64(uint32(v)), int64(v >> 32) }
 
+// cube returns v^3.
 func cube(v int64) float64 { return float64(v) * float64(v) * float64(v) }
 
-// ranks gives each value its average rank among values that stand as often as their
-// weights say, all in ascending order, and returns how many these are.
+// ranks sets dst to the average rank of each value, in ascending order, if each value
+// is present as often as its weight says. It returns the sum of the weights.
 func (s sorted) ranks(dst []float32, weights []float64) float64 {
 	before := 0.0
 	for k, w := range weights {
@@ -316,11 +335,14 @@ func (s sorted) ranks(dst []float32, weights []float64) float64 {
 	return before
 }
 
-// ascending sorts pairs by their distances, which are not negative: their bits are in
-// the same order as they are. A radix sort comes first, of the leading 33 bits of how far
-// the bits of each are from those of the least, before the number of the pair; the few pairs
-// that are equal in these are then sorted by the whole.
-func ascending(x []float64) sorted {
+// sortPairs sorts the indices of distances x in ascending order. Distances are not
+// negative, so that their IEEE 754 bits have the same order as the numbers.
+//
+// A radix sort of three passes sorts by the 33 leading bits of the difference to the
+// smallest distance. A key also holds the pair's index in its lower 31 bits. The few
+// pairs whose leading bits are equal are then sorted by their complete distance, and
+// by index if that is equal too.
+func sortPairs(x []float64) sorted {
 	const digits, width, pair = 3, 11, 31
 	least, most := uint64(math.MaxUint64), uint64(0)
 	for _, v := range x {

@@ -1,7 +1,12 @@
-// Package geometry measures latents: how their distances follow those of the task
-// state, how their variance spreads over directions, and what can be read from them
-// (docs/sources.md#latent-analyses). Numbers in, numbers out: it knows neither
-// models nor data sets.
+// Package geometry measures the geometry of latents
+// (docs/sources.md#latent-analyses): how well their distances agree with those of the
+// task state, how their variance is distributed over directions, and what probes can
+// predict from them.
+//
+// Compare and Distances.Align compute the correlation of distances. Analyse computes
+// principal components, whose methods give the spectrum and the probes
+// (Components.Linear, Components.MLP). The package takes numbers and returns numbers.
+// It does not depend on models or data sets.
 //
 //	geometry.go   samples and the distances of their pairs
 //	align.go      rank and linear correlation of distances, with their interval
@@ -19,19 +24,20 @@ import (
 	"scalewm/dataset/parallel"
 )
 
-// Samples are N samples of D numbers each, sample by sample: latents as `encode`
-// writes them, or task states.
+// Samples holds N samples of D numbers each, N x D in row-major order: latents, or
+// task states.
 type Samples[T float32 | float64] struct {
 	N, D int
 	X    []T
 }
 
-// Row is sample i.
+// Row returns sample i.
 func (s Samples[T]) Row(i int) []T { return s.X[i*s.D : (i+1)*s.D] }
 
-// Standardised is z-scored over the samples (divisor N); a component that does
-// not vary becomes 0. Sums are in the order of samples, as NumPy's over the first
-// axis, so that distances which are equal there are equal here.
+// Standardised returns the samples z-scored by component (divisor N). A component
+// that does not vary becomes 0. Sums are added in the order of the samples, as NumPy
+// does along the first axis: distances that are equal there are then equal here too,
+// which matters for ranks.
 func Standardised(s Samples[float64]) Samples[float64] {
 	out := Samples[float64]{s.N, s.D, make([]float64, len(s.X))}
 	mean := means(s)
@@ -51,20 +57,24 @@ func Standardised(s Samples[float64]) Samples[float64] {
 	return out
 }
 
-// wide is the number of components from which distances are made from dot
-// products, which a matrix product has ready, and no longer component by component.
-const wide = 4096
+// wideSamples is the number of components from which distances are computed from dot
+// products, which the principal components need anyway, instead of component by
+// component.
+const wideSamples = 4096
 
-// SquaredDistances are those of all pairs of samples i < j, i-major. Each is one sum
-// in the order of components, as SciPy's pdist, so that pairs at equal distance have
-// equal numbers; but those of wide samples are made from the dot products that their
-// principal components c were made from. The zero Components have none.
+// SquaredDistances returns the squared distances of all pairs of samples i < j, in
+// the order (0,1), (0,2), ..., (1,2), ... Each is a sum in the order of the
+// components, as in SciPy's pdist, so that pairs with equal distances have equal
+// numbers.
+//
+// For wide samples the distances come from the dot products in c, the samples'
+// principal components. Otherwise c may be the zero Components.
 func SquaredDistances[T float32 | float64](s Samples[T], c Components) []float64 {
 	out := make([]float64, s.N*(s.N-1)/2)
 	if g := c.products; g != nil {
 		for i, k := 0, 0; i < s.N; i++ {
 			for j := i + 1; j < s.N; j, k = j+1, k+1 {
-				out[k] = max(0, g.At(i, i)+g.At(j, j)-2*g.At(i, j))
+				out[k] = max(0, g.At(i, i)+g.At(j, j)-2*g.At(i, j)) // rounding can make it negative
 			}
 		}
 		return out
@@ -73,7 +83,7 @@ func SquaredDistances[T float32 | float64](s Samples[T], c Components) []float64
 	for i, v := range s.X {
 		x[i] = float64(v)
 	}
-	parallel.For(context.Background(), parallel.Workers(0, s.N), s.N, func(_, i int) error { // no error: nothing fails
+	parallel.For(context.Background(), parallel.Workers(0, s.N), s.N, func(_, i int) error { // no iteration returns an error
 		from := i*s.N - i*(i+1)/2
 		distancesFrom(out[from:from+s.N-1-i], x[i*s.D:(i+1)*s.D], x[(i+1)*s.D:])
 		return nil
@@ -81,8 +91,9 @@ func SquaredDistances[T float32 | float64](s Samples[T], c Components) []float64
 	return out
 }
 
-// distancesFrom are the squared distances of a to the samples that follow one
-// another in rest. Four sums run side by side, since each waits for its last addition.
+// distancesFrom computes the squared distances between a and consecutive samples in
+// rest. It computes four sums at a time: they are independent, so that the latencies
+// of their additions overlap. The order of additions within a sum does not change.
 func distancesFrom(dst, a, rest []float64) {
 	d := len(a)
 	for len(dst) >= 4 {
@@ -107,22 +118,23 @@ func distancesFrom(dst, a, rest []float64) {
 	}
 }
 
-// columns is how many components of wide samples are turned into float64 at once,
-// and rows how many of their samples stay in a near cache while the others pass by.
+// columns is the number of components of wide samples that gram converts to float64
+// at a time, and rows the number of samples in a tile, which stay in the L1 cache
+// while all others are read.
 const (
 	columns = 512
 	rows    = 4
 )
 
-// gram is the matrix of dot products of the samples less their mean, made from
-// blocks of columns, so that latents of 98,304 numbers need no copy in float64. Each
-// product is summed in one order, on however many cores.
+// gram returns the N x N matrix of dot products of the samples minus their mean. It
+// works on blocks of columns, so that latents of 98,304 numbers need no copy in
+// float64. Each product is summed in the same order for any number of cores.
 func gram[T float32 | float64](s Samples[T], mean []float64) *mat.SymDense {
 	g := make([]float64, s.N*s.N)
 	tiles := (s.N + rows - 1) / rows
 	for from := 0; from < s.D; from += columns {
 		b := block(s, from, min(columns, s.D-from), mean)
-		parallel.For(context.Background(), parallel.Workers(0, tiles), tiles, func(_, tile int) error { // no error: nothing fails
+		parallel.For(context.Background(), parallel.Workers(0, tiles), tiles, func(_, tile int) error { // no iteration returns an error
 			for j := tile * rows; j < s.N; j++ {
 				for i := tile * rows; i < min(tile*rows+rows, j+1); i++ {
 					g[i*s.N+j] += floats.Dot(b.RawRowView(i), b.RawRowView(j))
@@ -134,7 +146,7 @@ func gram[T float32 | float64](s Samples[T], mean []float64) *mat.SymDense {
 	return mat.NewSymDense(s.N, g)
 }
 
-// block is n components from one on, less their means.
+// block returns n components, beginning with from, minus their means, as N x n.
 func block[T float32 | float64](s Samples[T], from, n int, mean []float64) *mat.Dense {
 	b := mat.NewDense(s.N, n, nil)
 	for i := range s.N {
@@ -146,7 +158,7 @@ func block[T float32 | float64](s Samples[T], from, n int, mean []float64) *mat.
 	return b
 }
 
-// means are those of each component.
+// means returns the mean of each component.
 func means[T float32 | float64](s Samples[T]) []float64 {
 	m := make([]float64, s.D)
 	for i := range s.N {

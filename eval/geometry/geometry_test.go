@@ -19,8 +19,8 @@ import (
 	"scalewm/model/objective"
 )
 
-// reference is a case of testdata/reference.json, which testdata/fixture.py made
-// with SciPy, scikit-learn and PyTorch. null is NaN.
+// reference is a case of testdata/reference.json, which testdata/fixture.py computed
+// with SciPy, scikit-learn and PyTorch. null means NaN.
 type reference struct {
 	Name          string
 	Z, Q          [][]float64
@@ -62,10 +62,10 @@ func samples[T float32 | float64](rows [][]float64) Samples[T] {
 	return s
 }
 
-// distances are those of samples that are not wide.
+// distances returns the squared distances of samples that are not wide.
 func distances[T float32 | float64](s Samples[T]) []float64 { return SquaredDistances(s, Components{}) }
 
-// near holds a number to a relative tolerance, or an absolute one below 1.
+// near compares numbers with a relative tolerance, which is absolute below 1.
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
 	if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > tol*max(1, math.Abs(want)) {
@@ -89,7 +89,7 @@ func nearAll(t *testing.T, what string, got []float64, want []*float64, tol floa
 
 func TestReference(t *testing.T) { compareWith(t, references(t)) }
 
-// The same beside the SciPy, scikit-learn and PyTorch that are installed, on the same
+// The same comparison with the installed SciPy, scikit-learn and PyTorch, on the same
 // numbers.
 func TestPeersReference(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
@@ -152,7 +152,7 @@ func compareWith(t *testing.T, cases []reference) {
 	}
 }
 
-// The mean squared distance of pairs is twice the sum of the eigenvalues
+// The mean squared distance of pairs equals twice the sum of the eigenvalues
 // (docs/sources.md#latent-analyses).
 func TestLeverage(t *testing.T) {
 	for _, c := range references(t) {
@@ -172,10 +172,11 @@ func TestLeverage(t *testing.T) {
 	}
 }
 
-// The distances of wide samples come from dot products; the plain sums are their twin.
+// The distances of wide samples, which come from dot products, are compared with
+// plain sums.
 func TestWideDistances(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	s := Samples[float32]{N: rows + 5, D: wide + 13}
+	s := Samples[float32]{N: rows + 5, D: wideSamples + 13}
 	for range s.N * s.D {
 		s.X = append(s.X, float32(r.NormFloat64()))
 	}
@@ -188,8 +189,8 @@ func TestWideDistances(t *testing.T) {
 	}
 }
 
-// z = q gives a rank correlation of 1; a direction of q that z hides among its
-// smallest ones can still be read, though no distance shows it.
+// z = q gives a rank correlation of 1. A direction of q that is among the smallest
+// ones of z can still be predicted, although distances do not show it.
 func TestKnownGeometry(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	n := 400
@@ -221,7 +222,7 @@ func TestKnownGeometry(t *testing.T) {
 	}
 }
 
-// Known answers of a rank-one cloud, wide and narrow.
+// Known results for samples on a line, wide and narrow.
 func TestComponentsDegenerate(t *testing.T) {
 	for _, dims := range []int{2, 9} {
 		z := make([][]float64, 5)
@@ -245,8 +246,8 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// A bootstrap sample of episodes is what it is if its frames are written out as
-// often as they were drawn, and every pair of distinct frames is counted.
+// The correlation of a bootstrap sample equals that of the data in which each frame
+// is repeated as often as it was drawn, over all pairs of distinct frames.
 func TestResampledSpearman(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	n := 24
@@ -298,7 +299,7 @@ func squared[T float32 | float64](a, b []T) (s float64) {
 	return s
 }
 
-// spearman by its definition.
+// spearman computes the rank correlation by its definition.
 func spearman(x, y []float64) float64 {
 	rank := func(x []float64) []float64 {
 		out := make([]float64, len(x))
@@ -324,7 +325,7 @@ func spearman(x, y []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// Distances that differ in their last bits only, or not at all, are sorted like others.
+// Distances that differ only in their last bits, or not at all, are sorted correctly.
 func TestAscending(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	x := make([]float64, 3000)
@@ -343,16 +344,16 @@ func TestAscending(t *testing.T) {
 		want[i] = int32(i)
 	}
 	slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(x[a], x[b]) })
-	if got := ascending(x); !slices.Equal(got.pairs, want) {
+	if got := sortPairs(x); !slices.Equal(got.pairs, want) {
 		t.Errorf("%v, want %v", got.pairs, want)
 	}
 }
 
-// Buckets change a resampled correlation of the published size by less than 1e-6, far below the
-// deviation of a thousand draws.
+// Buckets change a correlation of the published size by less than 1e-6, which is far
+// below the standard error of a bootstrap with a thousand draws.
 func TestBuckets(t *testing.T) {
 	z, q, episode := bigSample()
-	for i := range z.N { // somewhat aligned
+	for i := range z.N { // correlated, but not perfectly
 		z.Row(i)[0], z.Row(i)[1] = 20*float32(q.Row(i)[0]), 20*float32(q.Row(i)[1])
 	}
 	d := Compare(distances(z), q, episode)
@@ -367,7 +368,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// bigSample is as large as the published one.
+// bigSample returns a sample of the published size.
 func bigSample() (Samples[float32], Samples[float64], []int) {
 	r := rand.New(rand.NewPCG(7, 8))
 	z, q := Samples[float32]{N: 1500, D: 192}, Samples[float64]{N: 1500, D: 6}

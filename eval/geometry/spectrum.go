@@ -14,22 +14,23 @@ import (
 
 // Components are the principal components of samples.
 type Components struct {
-	// Eigenvalues of the covariance (divisor N-1), descending; those up to 1e-10 of
-	// the largest are left out, as in the authors' analyses.
+	// Eigenvalues are those of the covariance (divisor N-1), in descending order.
+	// Those up to 1e-10 of the largest are omitted, as in the authors' analyses.
 	Eigenvalues []float64
 	scores      *mat.Dense    // N x components: coordinates of the centred samples
-	products    *mat.SymDense // dot products of the centred samples, where these are wide
+	products    *mat.SymDense // N x N dot products of the centred samples, if they are wide
 }
 
-// minEigenvalue is the share of the largest eigenvalue below which a component
-// is rounding noise.
+// minEigenvalue is the share of the largest eigenvalue up to which a component is
+// considered rounding noise.
 const minEigenvalue = 1e-10
 
-// ErrConstant says that all latents are equal, so that they have no geometry.
+// ErrConstant is returned if all latents are equal, so that they have no geometry.
 var ErrConstant = errors.New("all latents are equal (hint: the model has collapsed, or its weights are not those of a training)")
 
-// Analyse decomposes the smaller one of the covariance and the Gram matrix of the
-// centred samples, so that wide latents cost no more than as many as there are samples.
+// Analyse computes the principal components of samples. It decomposes the covariance,
+// D x D, or the Gram matrix of the centred samples, N x N, whichever is smaller. Both
+// have the same nonzero eigenvalues, up to the factor N-1.
 func Analyse[T float32 | float64](s Samples[T]) (Components, error) {
 	mean := means(s)
 	product := mat.NewSymDense(min(s.N, s.D), nil)
@@ -48,6 +49,7 @@ func Analyse[T float32 | float64](s Samples[T]) (Components, error) {
 	values := eigen.Values(nil) // ascending
 	var vectors mat.Dense
 	eigen.VectorsTo(&vectors)
+	// Count the eigenvalues to retain, from the largest down.
 	kept, top := 0, len(values)-1
 	for kept <= top && values[top-kept] > values[top]*minEigenvalue {
 		kept++
@@ -61,9 +63,11 @@ func Analyse[T float32 | float64](s Samples[T]) (Components, error) {
 		c.Eigenvalues[k] = values[top-k] / float64(s.N-1)
 		axes.SetCol(k, mat.Col(nil, top-k, &vectors))
 	}
-	if s.D >= wide && !narrow {
+	if s.D >= wideSamples && !narrow {
 		c.products = product
 	}
+	// Scores are the samples projected on the covariance's eigenvectors, or the Gram
+	// matrix's eigenvectors scaled by the square roots of their eigenvalues.
 	if narrow {
 		c.scores.Mul(centred, axes)
 	} else {
@@ -73,8 +77,9 @@ func Analyse[T float32 | float64](s Samples[T]) (Components, error) {
 	return c, nil
 }
 
-// fixSigns makes the score of each component's farthest sample positive: the sign
-// of a component means nothing, but a probe with a hidden layer sees it.
+// fixSigns makes the largest score of each component, by absolute value, positive.
+// The sign of an eigenvector is arbitrary, but a probe with a hidden layer depends on
+// it.
 func (c Components) fixSigns() {
 	for k := range c.Eigenvalues {
 		column := mat.Col(nil, k, c.scores)
@@ -91,22 +96,23 @@ func (c Components) fixSigns() {
 	}
 }
 
-// Spectrum is the share of each component in the variance.
+// Spectrum returns the share of each component in the variance.
 func (c Components) Spectrum() []float64 {
 	s := append([]float64(nil), c.Eigenvalues...)
 	floats.Scale(1/floats.Sum(s), s)
 	return s
 }
 
-// ParticipationRatio is (sum of eigenvalues)^2 / sum of their squares.
+// ParticipationRatio returns (sum of eigenvalues)^2 / (sum of squared eigenvalues),
+// an effective number of dimensions.
 func (c Components) ParticipationRatio() float64 {
 	sum := floats.Sum(c.Eigenvalues)
 	return sum * sum / floats.Dot(c.Eigenvalues, c.Eigenvalues)
 }
 
-// Stretch is the 90th over the 10th percentile of |dz| / |dq| over pairs of
-// samples: 1 for an isometry. Pairs at equal q are left out; without
-// any other it is NaN.
+// Stretch returns the ratio of the 90th and the 10th percentile of |dz| / |dq| over
+// pairs of samples. It is 1 for an isometry. Pairs with equal q are left out. If
+// there are no other pairs, Stretch returns NaN.
 func Stretch[T float32 | float64](z Samples[T], q Samples[float64], pairs [][2]int) float64 {
 	q = Standardised(q)
 	var ratios []float64
@@ -122,22 +128,26 @@ func Stretch[T float32 | float64](z Samples[T], q Samples[float64], pairs [][2]i
 	return stats.Quantile(ratios, 0.9) / stats.Quantile(ratios, 0.1)
 }
 
-// ridge is the penalty of the linear probe, as scikit-learn's Ridge(alpha=1e-2).
+// ridge is the penalty of the linear probe, as in scikit-learn's Ridge(alpha=1e-2).
 const ridge = 1e-2
 
-// Linear predicts the standardised q from the first k components (all of them
-// where there are fewer) with a ridge and an intercept, and gives R2 for each
-// number of q; NaN for one that does not vary in the scored half.
+// Linear fits a ridge regression with intercept that predicts the standardised q from
+// the first k components, or from all of them if there are fewer. It is fitted on the
+// first half of the samples in order. Linear returns R2 on the second half for each
+// component of q, or NaN for one that does not vary there.
 func (c Components) Linear(q Samples[float64], order []int, k int) (r2 []float64, err error) {
 	return c.linear(q, order, 0, min(k, len(c.Eigenvalues)))
 }
 
-// LinearOfLast is Linear from the last k components, for control.
+// LinearOfLast is Linear for the last k components, as a control.
 func (c Components) LinearOfLast(q Samples[float64], order []int, k int) (r2 []float64, err error) {
 	k = min(k, len(c.Eigenvalues))
 	return c.linear(q, order, len(c.Eigenvalues)-k, k)
 }
 
+// linear is Linear for the k components that begin with from. It solves the normal
+// equations by a Cholesky decomposition. Both sides are centred with the means of the
+// fitted half, which is equivalent to an intercept without penalty.
 func (c Components) linear(q Samples[float64], order []int, from, k int) ([]float64, error) {
 	half := len(order) / 2
 	x, y := c.ordered(order, from, k), targets(q, order)
@@ -166,7 +176,8 @@ func (c Components) linear(q Samples[float64], order []int, from, k int) ([]floa
 	return r2, nil
 }
 
-// ordered are k components from one on, of the samples in an order.
+// ordered returns the scores of k components, beginning with from, of the samples in
+// the given order.
 func (c Components) ordered(order []int, from, k int) *mat.Dense {
 	out := mat.NewDense(len(order), k, nil)
 	for i, at := range order {
@@ -175,7 +186,7 @@ func (c Components) ordered(order []int, from, k int) *mat.Dense {
 	return out
 }
 
-// targets are the standardised q of the samples in an order.
+// targets returns the standardised q of the samples in the given order.
 func targets(q Samples[float64], order []int) *mat.Dense {
 	q = Standardised(q)
 	y := mat.NewDense(len(order), q.D, nil)
@@ -196,7 +207,8 @@ func center(m *mat.Dense, n int) {
 	}
 }
 
-// rSquared is 1 - residual / total variation of y, NaN where y does not vary.
+// rSquared returns 1 - residual variation / total variation of y, or NaN if y does
+// not vary.
 func rSquared(y, guess []float64) float64 {
 	mean, _ := stats.MeanSD(y)
 	var residual, total float64
@@ -210,7 +222,7 @@ func rSquared(y, guess []float64) float64 {
 	return 1 - residual/total
 }
 
-// distance is the Euclidean one.
+// distance returns the Euclidean distance.
 func distance[T float32 | float64](a, b []T) float64 {
 	var s float64
 	for k := range a {

@@ -14,20 +14,20 @@ import (
 	"scalewm/model"
 )
 
-// Block arranges the arms of one task and solver that were evaluated under the same settings.
+// Block contains the arms of one task and solver that were evaluated with the same settings.
 type Block struct {
-	Place         // without tier and set; the settings are what differs from other blocks of the task and solver
+	Place         // without tier and set; Settings says how it differs from other blocks of the task and solver
 	Tiers  []Tier // most compute first
 	Sets   []string
 	Arms   []Trained // in the order of tables
 	Pairs  []*Comparison
-	Fresh  *Comparison // the headline without starts that are solved already; nil where there are none
-	Main   *Block      // the block that this one varies in the factors Varied; nil of a main one
+	Fresh  *Comparison // Headline without starts that are already solved; nil if there are no such starts
+	Main   *Block      // the block that this one varies in the factors Varied; nil for a main block
 	Varied []string
 
 	settings *Settings
 	cells    map[slot]results.Cell
-	sides    map[results.Arm]*Side // all training seeds of each together
+	sides    map[results.Arm]*Side // by arm, all training seeds together
 }
 
 // Tier is a compute budget of the planner.
@@ -35,30 +35,30 @@ type Tier struct {
 	Name                           string
 	Candidates, Iterations, Elites int
 	Horizon, Budget, GoalOffset    int     // blocks, env steps, env steps
-	PlanMillis                     float64 // median over the tier's cells of one episode's plan; 0: not measured
-	Episodes                       int     // a set
+	PlanMillis                     float64 // milliseconds of one episode's plan, median over the tier's cells; 0: not measured
+	Episodes                       int     // per set
 }
 
-// Rollouts is the planner's compute: candidates rolled out for one plan.
+// Rollouts returns the number of candidates that are rolled out for one plan.
 func (t Tier) Rollouts() int { return t.Candidates * t.Iterations }
 
-// Trained is an arm of one training seed.
+// Trained is one training of an arm.
 type Trained struct {
 	results.Arm
 	Seed    int
 	Weights string // SHA-256 of the weights file
 }
 
-// slot is where a cell belongs in its block. Random actions and policies have no tier
-// and belong to every one.
+// slot identifies a cell in its block. Cells of random actions and policies have no tier, and
+// belong to every tier.
 type slot struct {
 	arm       results.Arm
 	seed      int
 	tier, set string
 }
 
-// blocksOf arranges the cells: a block for each task, table and settings that hold a
-// method with a solver, and random actions in all that they can be compared in.
+// blocksOf returns a block for each task, table and settings that have a method with a solver.
+// Cells without a solver are added to every block with which they can be compared.
 func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 	by := map[*Settings]*Block{}
 	for _, p := range placed {
@@ -80,7 +80,7 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 			}
 			s := slot{p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}
 			if other, taken := b.cells[s]; taken {
-				return nil, fmt.Errorf("report: the cells %s and %s belong to one place and differ in nothing that a cell says (hint: keep one of them)", other.ID, p.ID)
+				return nil, fmt.Errorf("report: the cells %s and %s have the same place, arm and settings, but different results (hint: keep one of them)", other.ID, p.ID)
 			}
 			b.cells[s] = p.Cell
 			if ms := runs[p.ID].PlanMillis; ms > 0 {
@@ -92,12 +92,12 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 	return blocks, nil
 }
 
-// arrange lists the sets, tiers and arms of the block's cells.
+// arrange sets the block's sets, tiers and arms from its cells.
 func (b *Block) arrange(millis map[string][]float64) {
 	arms, sets, tiers := map[slot]Trained{}, map[string]bool{}, map[string]Tier{}
 	for s, c := range b.cells {
 		arms[slot{arm: s.arm, seed: s.seed}] = Trained{s.arm, s.seed, c.Spec.Weights}
-		if x := c.Spec; x.Solver != "" { // not of random actions alone
+		if x := c.Spec; x.Solver != "" { // sets and tiers that only random actions have do not count
 			sets[s.set] = true
 			tiers[s.tier] = Tier{Name: x.Tier, Candidates: x.Candidates, Iterations: x.Iterations, Elites: x.Elites,
 				Horizon: x.Horizon, Budget: x.Budget, GoalOffset: x.GoalOffset, Episodes: x.Episodes, PlanMillis: median(millis[s.tier])}
@@ -108,7 +108,8 @@ func (b *Block) arrange(millis map[string][]float64) {
 	b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Trained) int { return cmp.Or(results.CompareArms(x.Arm, y.Arm), x.Seed-y.Seed) })
 }
 
-// at lists an arm's cells at a tier, by set; those of arms that do not search are at every tier.
+// at returns an arm's cells at a tier in the order of sets. Cells of arms that do not search are
+// at every tier.
 func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
 	if !a.Plans() {
 		tier = ""
@@ -121,8 +122,7 @@ func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
 	return cells
 }
 
-// each lists the cells of a block in the order of arms, tiers and sets, those of
-// arms that do not search once.
+// each calls f for every cell of a block once, in the order of arms, tiers and sets.
 func (b *Block) each(f func(results.Cell)) {
 	seen := map[string]bool{}
 	for _, a := range b.Arms {
@@ -137,7 +137,7 @@ func (b *Block) each(f func(results.Cell)) {
 	}
 }
 
-// TierNames are the names of the block's tiers; Averaged are those that a mean over tiers is of.
+// TierNames returns the names of the block's tiers.
 func (b *Block) TierNames() (tiers []string) {
 	for _, t := range b.Tiers {
 		tiers = append(tiers, t.Name)
@@ -145,9 +145,10 @@ func (b *Block) TierNames() (tiers []string) {
 	return tiers
 }
 
+// Averaged returns the tiers over which a mean is taken, see [Averaged].
 func (b *Block) Averaged() []string { return Averaged(b.TierNames()) }
 
-// Names lists the block's arms once each.
+// Names returns the block's arms, each once.
 func (b *Block) Names() (out []results.Arm) {
 	for _, a := range b.Arms {
 		if !slices.Contains(out, a.Arm) {
@@ -157,7 +158,7 @@ func (b *Block) Names() (out []results.Arm) {
 	return out
 }
 
-// SeedsOf lists the training seeds of an arm.
+// SeedsOf returns the training seeds of an arm.
 func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
 	for _, a := range b.Arms {
 		if a.Arm == arm {
@@ -167,10 +168,10 @@ func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
 	return seeds
 }
 
-// Several says whether an arm has more than one training seed here.
+// Several reports whether an arm of the block has more than one training seed.
 func (b *Block) Several() bool { return len(b.Names()) < len(b.Arms) }
 
-// Title names the block.
+// Title returns the block's title, such as "Two-Room, CEM".
 func (b *Block) Title() string {
 	t := words.Task(b.Task) + ", " + words.Solver(b.Solver)
 	if b.Settings != "" {
@@ -179,7 +180,7 @@ func (b *Block) Title() string {
 	return t
 }
 
-// Label names a trained arm; the seed is said only where the block has several.
+// Label returns the name of a trained arm, with its seed if the arm has several in the block.
 func (b *Block) Label(a Trained) string {
 	if len(b.SeedsOf(a.Arm)) > 1 {
 		return fmt.Sprintf("%s seed %d", words.Arm(a.Arm), a.Seed)
@@ -187,8 +188,8 @@ func (b *Block) Label(a Trained) string {
 	return words.Arm(a.Arm)
 }
 
-// success adds the success of the block's arms at each tier and averaged over tiers, a training seed each
-// and, of several, their mean.
+// success adds the success of the block's arms, at each tier and averaged over tiers: one number
+// per training seed, and the mean over seeds if there are several.
 func (t *Table) success(b *Block) {
 	for _, arm := range b.Names() {
 		several := len(b.SeedsOf(arm)) > 1
@@ -205,7 +206,7 @@ func (t *Table) success(b *Block) {
 	}
 }
 
-// ofTrained adds the success of one training.
+// ofTrained adds the success of one training at each tier, and its mean over tiers.
 func (t *Table) ofTrained(b *Block, a Trained) {
 	var tiers []Score
 	var from []string
@@ -237,7 +238,7 @@ func (t *Table) ofTrained(b *Block, a Trained) {
 	if n.Tier = "T2p"; ran != nil && t.Find(n) != nil && a.Plans() {
 		t.add(Number{What: Printed, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: some(*t.Find(n).Value - *ran.Value), From: union(ran.From, t.Find(n).From)})
 	}
-	if len(tiers) < len(b.Averaged()) { // a mean over fewer tiers is no mean to compare with those over all
+	if len(tiers) < len(b.Averaged()) { // a mean over fewer tiers cannot be compared with one over all
 		return
 	}
 	if s := MeanScore(tiers); len(s.BySet) > 0 {
@@ -247,7 +248,8 @@ func (t *Table) ofTrained(b *Block, a Trained) {
 	}
 }
 
-// overSeeds is the mean of an arm's successes at a tier over its training seeds, and its deviation.
+// overSeeds returns the mean and standard deviation over an arm's training seeds of its success
+// at a tier.
 func overSeeds(of []*Number) Number {
 	var x []float64
 	var from [][]string
@@ -284,8 +286,9 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// against lists the arms that the table of methods compares an arm with. Where no arm of a block is in the table, as in a
-// folder of models in Python, each is compared with those behind it.
+// against returns the arms that the table of methods compares an arm with. If no arm of the
+// block is in the table, as in a folder of models in Python, each arm is compared with those
+// after it.
 func (b *Block) against(x results.Arm) (out []results.Arm) {
 	ours := slices.ContainsFunc(b.Names(), func(a results.Arm) bool {
 		_, err := model.LookUp(a.Method)
@@ -312,7 +315,7 @@ func (b *Block) pair(o Options) {
 	}
 	for p, c := range b.cells {
 		if slices.Contains(b.Sets, p.set) {
-			b.sides[p.arm].Add(c) // each slot is taken once, so no episode is there twice
+			b.sides[p.arm].Add(c) // returns no error: each slot has one cell, so no episode appears twice
 		}
 	}
 	for _, x := range b.Names() {
@@ -325,8 +328,7 @@ func (b *Block) pair(o Options) {
 	}
 }
 
-// fresh repeats the comparison that the block leads with, without the starts that are
-// solved already.
+// fresh repeats the block's headline comparison without the starts that are already solved.
 func (b *Block) fresh(o Options) {
 	c := b.Headline()
 	if c == nil {
@@ -348,8 +350,8 @@ func (b *Block) fresh(o Options) {
 	}
 }
 
-// Headline is the comparison a block leads with: the first method that is no
-// floor against the baseline, or the first that was paired.
+// Headline returns the main comparison of a block: the first method that is not a floor
+// against the baseline, or else the first comparison that could be paired. It may be nil.
 func (b *Block) Headline() *Comparison {
 	var first *Comparison
 	for _, c := range b.Pairs {
@@ -366,7 +368,8 @@ func (b *Block) Headline() *Comparison {
 
 func (b *Block) tierIndex(name string) int { return slices.Index(b.TierNames(), name) }
 
-// differences adds the paired differences of a block. A pair that could not be paired has a number without a value.
+// differences adds the paired differences of a block. A comparison that failed gives a number
+// without a value, whose notes say why.
 func (t *Table) differences(b *Block) {
 	for _, c := range b.Pairs {
 		all := c.All()
@@ -388,7 +391,7 @@ func (t *Table) differences(b *Block) {
 	}
 }
 
-// difference is the number of a row of a comparison, or of its missing mean.
+// difference returns the number of a row of a comparison, or without a value if d is nil.
 func (b *Block) difference(what string, c *Comparison, d *Difference) Number {
 	n := Number{What: what, Place: b.Place, Of: c.Of, Minus: c.Minus, Unit: "episode"}
 	if d == nil {
@@ -400,7 +403,7 @@ func (b *Block) difference(what string, c *Comparison, d *Difference) Number {
 	return n
 }
 
-// ids are those of an arm's cells at some tiers.
+// ids returns the ids of an arm's cells at some tiers.
 func (b *Block) ids(arm results.Arm, tiers []string) (out []string) {
 	for s, c := range b.cells {
 		if s.arm == arm && (s.tier == "" || slices.Contains(tiers, s.tier)) {

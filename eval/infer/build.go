@@ -11,11 +11,13 @@ import (
 	"scalewm/eval/results"
 )
 
-// ErrNothing says that no cell of a folder is of a method that plans.
+// ErrNothing means that a folder has no cell of a method that plans.
 var ErrNothing = errors.New("nothing to compare")
 
-// Infer makes the table of a folder's contents. It returns an error that wraps ErrNothing if there is nothing to
-// report; everything less becomes a warning.
+// Infer computes the table of a folder's contents. It returns an error that wraps
+// [ErrNothing] if there is nothing to report, and an error if two cells contradict each other.
+// Lesser problems become warnings of the table. It is deterministic: bootstraps and Monte
+// Carlo tests use random streams derived from names.
 func Infer(c *results.Contents, o Options) (*Table, error) {
 	unread := c.Unread()
 	if len(c.Cells) == 0 {
@@ -55,21 +57,25 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	t.publish()
 	t.Claims = t.findings(t.Groups[0])
 	t.check()
-	slices.SortStableFunc(t.Numbers, func(a, b *Number) int { return strings.Compare(a.What, b.What) }) // kinds are added in no order
+	// The order in which kinds were added means nothing; readers find rows by kind.
+	slices.SortStableFunc(t.Numbers, func(a, b *Number) int { return strings.Compare(a.What, b.What) })
 	return t, nil
 }
 
-// compare pairs the arms of all blocks, sorts the blocks into groups, and adjusts the families of tests.
+// compare pairs the arms of all blocks, sorts the blocks into groups, and adjusts the
+// p-values of each family of tests.
 func (t *Table) compare(o Options) {
 	var settings []*Settings
 	var of []*Block
-	parallel.For(context.Background(), 0, len(t.Blocks), func(_, i int) error { // bootstraps take most of a report's time
+	// Bootstraps take most of a report's time. Each has its own random stream, so the result
+	// does not depend on the number of workers.
+	parallel.For(context.Background(), 0, len(t.Blocks), func(_, i int) error {
 		t.Blocks[i].pair(o)
 		t.Blocks[i].fresh(o)
 		return nil
 	})
 	for _, b := range t.Blocks {
-		if b.Main == nil || b.Main.Solver != b.Solver { // the paper's test has MPPI at stock temperature
+		if b.Main == nil || b.Main.Solver != b.Solver { // blocks of MPPI at stock temperature belong to a group too: the paper's test uses them
 			of, settings = append(of, b), append(settings, b.settings)
 		}
 	}

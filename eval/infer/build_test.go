@@ -236,7 +236,7 @@ func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 	if _, s := scoreAt(t, table, table.Blocks[0], scale, "T3"); len(s.BySet) != 2 {
 		t.Errorf("%d sets at T3, want the 2 undamaged ones", len(s.BySet))
 	}
-	if text := strings.Join(table.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 stands twice in it") {
+	if text := strings.Join(table.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 appears twice in it") {
 		t.Errorf("warnings do not say so:\n%s", text)
 	}
 }
@@ -416,7 +416,7 @@ func TestSettingsAreApart(t *testing.T) {
 		"3 episodes a set":                   func(s *results.Spec) { s.Episodes, s.SetHash = 3, "3"+s.Set },
 		"pool full":                          func(s *results.Spec) { s.Pool, s.SetHash = "full", "full"+s.Set },
 		"40 steps allowed":                   func(s *results.Spec) { s.Budget = 40 },
-		"goals 20 rows on":                   func(s *results.Spec) { s.GoalOffset = 20 },
+		"goals 20 rows ahead":                func(s *results.Spec) { s.GoalOffset = 20 },
 		"horizon 4":                          func(s *results.Spec) { s.Horizon = 4 },
 		"actions scaled as the checkpoint's": func(s *results.Spec) { s.Actions = "checkpoint" },
 		"s102 starts other":                  func(s *results.Spec) { on(s.Set == "s102", &s.SetHash, "other") },

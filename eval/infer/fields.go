@@ -11,38 +11,38 @@ import (
 	"scalewm/model"
 )
 
-// role is what a field of a cell is to a comparison.
+// role is how comparisons treat a field of a cell.
 type role int
 
 const (
-	ofPlace    role = iota // where an outcome stands
+	ofPlace    role = iota // what was evaluated: task, solver, tier, set
 	ofArm                  // who acted
-	ofSettings             // how it was evaluated: what differs in it stands apart
-	ofResult
+	ofSettings             // how it was evaluated: cells that differ in it are in different blocks
+	ofResult               // what the evaluation gave
 )
 
-// field is what a cell or one of its rows says. A text that is empty says nothing
-// and agrees with any.
+// field describes a value of a cell or of one of its rows, as text. An empty text is unknown,
+// and agrees with any other.
 type field struct {
 	name string // in CSV, and in the JSON of a spec
 	role role
 	of   func(c results.Cell, r results.Row) string
-	pair bool // two outcomes share it if they may be paired
-	plan bool // of a planner; random actions have none
-	row  bool // differs from row to row
-	// per names what a setting is of, where tiers, sets or methods differ in it.
+	pair bool // two outcomes may be paired only if they agree in it
+	plan bool // only planners have it; random actions do not
+	row  bool // may differ between the rows of a cell
+	// per is set if the value may differ between tiers, sets or methods within one block. It
+	// returns the tier, set or method to which the value belongs.
 	per func(s results.Spec) string
-	// open: a cell that lacks the setting stands with all others, not with one of them
-	// that is unknown.
+	// open: a cell without a value fits any value, instead of having an unknown one.
 	open bool
-	// usual is the value of what may be varied of an evaluation, a factor, where it is not.
+	// usual is set for factors, settings that studies vary. It is the value of the main setting.
 	usual string
-	say   string // the setting in words, %s being its value
+	say   string // the setting in words, with %s for its value
 }
 
-// fields is the table of all that cells say. Every field of results.Spec but its
-// schema is in it, so that two different cells never stand in one place: they
-// differ in place, arm or settings.
+// fields is the table of all fields. It contains every field of results.Spec except the
+// schema, so two different cells always differ in place, arm or settings. A test compares it
+// with the type.
 var fields = slices.Concat([]field{
 	{name: "task", role: ofPlace, pair: true, of: func(c results.Cell, _ results.Row) string { return c.Spec.Task }},
 	{name: "solver", role: ofPlace, of: func(c results.Cell, _ results.Row) string { return c.Spec.Solver }},
@@ -71,16 +71,17 @@ var fields = slices.Concat([]field{
 	{name: "start", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Start) }},
 })
 
-// device is the place of the one condition that is noted and not demanded: a
-// result depends on the kind of device in its last bits, which is no reason to
-// throw the pairs away.
+// device is the index of the only condition whose difference is noted and does not prevent
+// pairing. The kind of device may change the last bits of a result, which is no reason to
+// discard the pairs.
 var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "device" })
 
-// firstOfRow is the place of the first field that differs from row to row; so do all behind it.
+// firstOfRow is the index of the first field that may differ between rows. All fields after it
+// do too.
 var firstOfRow = slices.IndexFunc(fields, func(f field) bool { return f.row })
 
-// alone names a method of no group: its recipe and its encoder are its own, and it
-// is compared with others of any.
+// alone returns the method if it belongs to no group, else "". Such a method (DINO-WM) has its
+// own recipe and encoder, and is compared with methods of any recipe.
 func alone(s results.Spec) string {
 	if model.MethodOf(s.Method).Group != "" {
 		return ""
@@ -90,7 +91,7 @@ func alone(s results.Spec) string {
 
 func tier(s results.Spec) string { return s.Tier }
 
-// number is a positive number, "" for none.
+// number formats a positive number, "" for zero.
 func number(x float64) string {
 	if x == 0 {
 		return ""
@@ -98,7 +99,7 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// rules are the rows of the settings of an evaluation.
+// rules returns the fields of results.Settings.
 func rules() (out []field) {
 	for _, s := range results.Settings {
 		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, say: s.Say,
@@ -111,8 +112,10 @@ func rules() (out []field) {
 	return out
 }
 
-// temperature is shared within a group of methods only: one of no group has costs
-// of another scale, plans at the stock temperature and is compared with any.
+// temperature returns MPPI's temperature, "" for a method without a group at the stock
+// temperature. The temperature is shared only within a group of methods. A method of no
+// group has costs on another scale, always plans at the stock temperature, and is compared
+// with methods at any.
 func temperature(c results.Cell, _ results.Row) string {
 	if c.Spec.Temperature == results.StockTemperature && model.MethodOf(c.Spec.Method).Group == "" {
 		return ""
@@ -120,12 +123,13 @@ func temperature(c results.Cell, _ results.Row) string {
 	return number(c.Spec.Temperature)
 }
 
-// fieldNamed is the field of a name in the table.
+// fieldNamed returns the field of a name, which must be in the table.
 func fieldNamed(name string) field {
 	return fields[slices.IndexFunc(fields, func(f field) bool { return f.name == name })]
 }
 
-// value is what a cell says of a field that is none of a row's.
+// value returns a cell's value of a field, "" for fields of rows and for planner fields of cells
+// without a planner.
 func (f field) value(c results.Cell) string {
 	if f.row || f.plan && c.Spec.Solver == "" {
 		return ""
@@ -133,7 +137,7 @@ func (f field) value(c results.Cell) string {
 	return f.of(c, results.Row{})
 }
 
-// words say a value of a setting.
+// words formats a value of a setting.
 func (f field) words(value string) string {
 	if value == unknown {
 		return strings.ReplaceAll(f.name, "_", " ") + " unknown"
@@ -141,8 +145,8 @@ func (f field) words(value string) string {
 	return fmt.Sprintf(f.say, short(value))
 }
 
-// Conditions are the names of what must agree in both arms of a pair, which are
-// columns of an arm in CSV too.
+// Conditions returns the names of the fields that must agree between the two outcomes of a
+// pair. They are also columns of an arm in CSV.
 func Conditions() (names []string) {
 	for _, f := range fields {
 		if f.pair {
@@ -152,14 +156,14 @@ func Conditions() (names []string) {
 	return names
 }
 
-// given are one outcome's values of the fields, "" where it does not say: those that the rows
-// of a cell share, and for the fields behind them its row. There are millions, so both are pointers.
+// given holds the values of all fields for one outcome. A folder has millions of outcomes, so
+// it points to the values that the rows of a cell share, and to the row.
 type given struct {
-	cell *[]string
-	row  *results.Row
+	cell *[]string    // values of the fields before firstOfRow, or of all
+	row  *results.Row // gives the values of the fields from firstOfRow on
 }
 
-// of is the value of a field by its place in the table.
+// of returns the value of the field at an index of the table.
 func (g given) of(i int) string {
 	if i < len(*g.cell) {
 		return (*g.cell)[i]
@@ -167,7 +171,7 @@ func (g given) of(i int) string {
 	return fields[i].of(results.Cell{}, *g.row)
 }
 
-// ofCell are the values that all rows of a cell share.
+// ofCell returns the values that all rows of a cell share.
 func ofCell(c results.Cell) *[]string {
 	values := make([]string, firstOfRow)
 	for i := range values {
@@ -176,7 +180,7 @@ func ofCell(c results.Cell) *[]string {
 	return &values
 }
 
-// unplanned is g without what only a planner has: an arm in CSV that names no
+// unplanned returns g without the values that only planners have. An arm in CSV that names no
 // tier is compared with every tier, like random actions.
 func (g given) unplanned() given {
 	values := make([]string, len(fields))
@@ -188,7 +192,8 @@ func (g given) unplanned() given {
 	return given{cell: &values}
 }
 
-// unlike names the first condition in which two outcomes differ, or is nil.
+// unlike returns an error that names the first condition in which two outcomes differ, or
+// nil. With sameDevice, the kind of device is a condition too.
 func (g given) unlike(o given, sameDevice bool) error {
 	for i, f := range fields {
 		if !f.pair {
@@ -201,7 +206,7 @@ func (g given) unlike(o given, sameDevice bool) error {
 	return nil
 }
 
-// short is the readable head of a fingerprint, and any other value whole.
+// short returns the first 12 characters of a hash, and any other value unchanged.
 func short(value string) string {
 	if len(value) < 32 {
 		return value

@@ -15,33 +15,37 @@ const (
 	Authors = "authors" // from the authors' files
 )
 
-// Kinds of numbers that several chapters read; the others are named where they are made.
+// Kinds of numbers that several parts of the program read. The names of the others are where
+// they are computed.
 const (
-	Success      = "success"             // percent, mean over sets
-	Diff         = "difference"          // of success, points, the episode as the unit
+	Success      = "success"             // percent, mean over evaluation sets
+	Diff         = "difference"          // of success in points, with the episode as the unit
 	SeedDiff     = "seed_difference"     // the same with the training seed as the unit
-	SetDiff      = "set_difference"      // the same with the evaluation set as the unit, over the solvers and tiers of the paper
-	Printed      = "printed_t2_minus_t2" // success at T2 as the paper prints it minus that as it was run
-	PreSolved    = "pre_solved_share"    // of the episodes of a paired difference, percent
-	Gain         = "icem_gain"           // of success by iCEM over CEM, points
-	Spearman     = "spearman"            // of squared distances of latents and of task states
-	RolloutError = "rollout_error"       // squared error of predicted latents over the distance of two reached ones
-	Tau          = "tau"                 // Kendall's, of predicted and reached costs
+	SetDiff      = "set_difference"      // the same with the evaluation set as the unit, over the paper's solvers and tiers
+	Printed      = "printed_t2_minus_t2" // success at T2 as printed in the paper (T2p) minus success at T2 as the authors ran it
+	PreSolved    = "pre_solved_share"    // percent of the episodes of a paired difference whose start is already solved
+	Gain         = "icem_gain"           // success by iCEM minus success by CEM, in points
+	Spearman     = "spearman"            // rank correlation of squared distances between latents and between task states
+	RolloutError = "rollout_error"       // squared error of predicted latents, relative to the distance between two reached ones
+	Tau          = "tau"                 // Kendall's tau between predicted and reached costs
 )
 
-// Mean is the tier of a number that averages tiers.
+// Mean is the Tier of a number that averages over tiers.
 const Mean = "mean"
 
-// Number is one value that a results folder gives, or that was published. What is missing is nil or "".
+// Number is a row of the table: one value computed from a results folder, or published. Missing
+// values are nil or "". What, Source, Place, Of, Minus and Seed identify it; no two rows
+// agree in all of them.
 type Number struct {
 	What   string `json:"what"`
 	Source string `json:"source"`
 	Place
 	Of    results.Arm `json:"of,omitzero"`
-	Minus results.Arm `json:"minus,omitzero"` // where the number is a difference
-	Seed  *int        `json:"seed,omitempty"` // of the training; nil: over all, or there is only one
-	// Value in percent or points where it is about success; SD is over the units; Lo and Hi bound the 95 % interval;
-	// Adjusted is P corrected for the number of tests.
+	Minus results.Arm `json:"minus,omitzero"` // set if the number is a difference Of - Minus
+	Seed  *int        `json:"seed,omitempty"` // training seed; nil: over all seeds, or there is only one
+	// Value is in percent or points if it is about success. SD is over units. Lo and Hi are the
+	// ends of the 95 % interval. P is two-sided; Adjusted is P corrected for the number of
+	// tests in its family (see adjust.go).
 	Value    *float64 `json:"value"`
 	SD       *float64 `json:"sd,omitempty"`
 	Lo       *float64 `json:"lo,omitempty"`
@@ -50,25 +54,26 @@ type Number struct {
 	Adjusted *float64 `json:"adjusted,omitempty"`
 	N        int      `json:"n,omitempty"`
 	Unit     string   `json:"unit,omitempty"` // of N: episode, training seed, set, ...
-	From     []string `json:"from,omitempty"` // ids of the cells
+	From     []string `json:"from,omitempty"` // ids of the cells it is computed from, sorted
 	Notes    []string `json:"notes,omitempty"`
-	// How is the inference behind the value, with its inputs: a *Score, *Difference, *SetTest, *Seeds or nil.
+	// How is the computation that gave the value, with its inputs: a *Score, *Difference, *SetTest,
+	// *Seeds or nil. `report --why` prints it.
 	How any `json:"-"`
 }
 
-// Place says what a number is about; an empty field stands for all.
+// Place says what a number is about. An empty field means all.
 type Place struct {
 	Task     string `json:"task,omitempty"`
-	Solver   string `json:"solver,omitempty"` // a table's name, as Place gives it
+	Solver   string `json:"solver,omitempty"` // a solver's name or results.StockMPPI
 	Tier     string `json:"tier,omitempty"`   // or Mean
 	Set      string `json:"set,omitempty"`
-	Settings string `json:"settings,omitempty"` // what differs from the usual settings, in words
+	Settings string `json:"settings,omitempty"` // how the settings differ from the main ones, in words
 }
 
-// At is the place at a tier.
+// At returns the place at a tier.
 func (p Place) At(tier string) Place { p.Tier = tier; return p }
 
-// some is a pointer to a number, nil for NaN and infinities.
+// some returns a pointer to x, or nil for NaN and infinities, which JSON lacks.
 func some(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -76,7 +81,7 @@ func some(x float64) *float64 {
 	return &x
 }
 
-// Or is the value that a pointer of a Number holds, NaN for nil.
+// Or returns the value of a pointer in a Number, NaN for nil.
 func Or(p *float64) float64 {
 	if p == nil {
 		return math.NaN()
@@ -84,7 +89,7 @@ func Or(p *float64) float64 {
 	return *p
 }
 
-// Estimate is the value with its interval; all NaN for nil.
+// Estimate returns the value with its interval, all NaN for a nil Number.
 func (n *Number) Estimate() Estimate {
 	if n == nil {
 		return Estimate{math.NaN(), math.NaN(), math.NaN()}
@@ -92,18 +97,18 @@ func (n *Number) Estimate() Estimate {
 	return Estimate{Or(n.Value), Or(n.Lo), Or(n.Hi)}
 }
 
-// put sets the value and its interval.
+// put returns the number with a value and its interval.
 func (n Number) put(e Estimate) Number {
 	n.Value, n.Lo, n.Hi = some(e.Value), some(e.Lo), some(e.Hi)
 	return n
 }
 
-// key is what distinguishes a number from all others of a table.
+// key identifies a number in a table.
 type key struct {
 	what, source string
 	Place
 	of, minus results.Arm
-	seed      int
+	seed      int // -1: none
 }
 
 func (n *Number) key() key {
@@ -114,24 +119,27 @@ func (n *Number) key() key {
 	return k
 }
 
-// Table is all numbers of a folder and the published ones next to them, and how they are arranged.
+// Table has all numbers of a results folder and the published ones next to them. Blocks and
+// Groups say how they are arranged. It is not modified after [Infer] returned it.
 type Table struct {
 	Numbers []*Number
 	Blocks  []*Block
 	Groups  []Group
 	Claims  []Finding
 	Checks  []Check
-	// Warnings are what a reader must know to judge the numbers.
+	// Warnings are what a reader must know to judge the numbers: unreadable files, cells that
+	// were left out, arms that could not be paired.
 	Warnings []string
 	Origin   results.Origin
 	*results.Contents
 
 	byKey       map[key]*Number
 	checkpoints map[string][]*Checkpoint // by task
-	seedOf      map[string]int           // training seeds of cells
+	seedOf      map[string]int           // training seed by cell id
 }
 
-// add takes a number; the first of a key stays.
+// add adds a number and returns the table's copy. If the table has one of the same key, it stays
+// and is returned.
 func (t *Table) add(n Number) *Number {
 	n.Source = cmp.Or(n.Source, Ours)
 	k := n.key()
@@ -142,13 +150,14 @@ func (t *Table) add(n Number) *Number {
 	return &n
 }
 
-// Find is the number with the description of n, whose values are not read; nil where there is none.
+// Find returns the number with the identifying fields of n, or nil. The values of n are
+// ignored.
 func (t *Table) Find(n Number) *Number {
 	n.Source = cmp.Or(n.Source, Ours)
 	return t.byKey[n.key()]
 }
 
-// Where lists the numbers of a kind for which ok is true, in the order of the table.
+// Where returns the numbers of a kind for which ok returns true, in the order of the table.
 func (t *Table) Where(what string, ok func(*Number) bool) (out []*Number) {
 	for _, n := range t.Numbers {
 		if n.What == what && ok(n) {
@@ -158,7 +167,8 @@ func (t *Table) Where(what string, ok func(*Number) bool) (out []*Number) {
 	return out
 }
 
-// Success is an arm's success in a block, over its training seeds, at a tier or their Mean; nil where it was not run.
+// Success returns an arm's success in a block at a tier or [Mean], averaged over its training
+// seeds. It is nil if the arm was not evaluated there.
 func (t *Table) Success(b *Block, arm results.Arm, tier string) *Number {
 	n := Number{What: Success, Place: b.Place.At(tier), Of: arm}
 	if found := t.Find(n); found != nil {
@@ -172,7 +182,8 @@ func (t *Table) Success(b *Block, arm results.Arm, tier string) *Number {
 	return t.Find(n)
 }
 
-// BySeed are an arm's successes in a block at a tier, a training seed each.
+// BySeed returns an arm's success in a block at a tier or [Mean], one number per training
+// seed.
 func (t *Table) BySeed(b *Block, arm results.Arm, tier string) (out []*Number) {
 	for _, seed := range b.SeedsOf(arm) {
 		if n := t.Find(Number{What: Success, Place: b.Place.At(tier), Of: arm, Seed: &seed}); n != nil {
@@ -182,7 +193,7 @@ func (t *Table) BySeed(b *Block, arm results.Arm, tier string) (out []*Number) {
 	return out
 }
 
-// union are the ids of several lists, sorted, once each.
+// union returns the distinct ids of several lists, sorted.
 func union(lists ...[]string) []string {
 	out := slices.Concat(lists...)
 	slices.Sort(out)

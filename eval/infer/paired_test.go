@@ -248,9 +248,9 @@ func TestLoadRefuses(t *testing.T) {
 	for name, want := range map[string]string{
 		t.TempDir():                             "it holds no evaluation cells",
 		dir + ":scale":                          "it holds 2 arms (tworoom scale cem seed 0; tworoom scale cem seed 1)",
-		dir + ":lewm":                           "none of its 2 cells fits",
+		dir + ":lewm":                           "none of its 2 cells matches",
 		filepath.Join(dir, "none"):              "there is no",
-		filepath.Join(dir, "x.toml"):            "it is no arm (hint: ",
+		filepath.Join(dir, "x.toml"):            "this is not an arm (hint: ",
 		filepath.Join(dir, "x.json"):            "not a valid cell",
 		filepath.Join(dir, "x.json") + ":scale": "not a valid cell",
 	} {

@@ -9,20 +9,23 @@ import (
 	"scalewm/eval/results"
 )
 
-// Placed is a cell and where it belongs. Two different cells never have the same
-// table, settings, arm, training seed, tier and set.
+// Placed is a cell with the table, settings and arm it belongs to. Two different cells never
+// agree in table, settings, arm, training seed, tier and set.
 type Placed struct {
 	results.Cell
-	Table    string // a solver's name or results.StockMPPI; "" of random actions
+	Table    string // a solver's name or results.StockMPPI; "" for random actions
 	Settings *Settings
-	Arm      results.Arm // who acts, with the head of a hash where names are equal and weights or code are not
+	Arm      results.Arm // the arm, followed by the start of a hash if weights or code differ under one name
 }
 
-// PlaceCells says where the cells of a folder belong, in their order: to the table of
-// their solver and the settings that they agree with. MPPI at stock temperature
-// has a table of its own where the task has MPPI at another one and is else set
-// alike; a method that always plans at the stock temperature stands in both. The
-// notes say which cells belong to none.
+// PlaceCells assigns each cell of a folder to the table of its solver and to the settings it
+// agrees with, in the order of the cells. A cell that agrees with several settings, such as
+// one of random actions, is returned once for each.
+//
+// MPPI at stock temperature gets its own table if the task also has MPPI at another
+// temperature with otherwise equal settings. A method that always plans at the stock
+// temperature is in both tables. Cells of the set on which a temperature was tuned are
+// dropped if there are other sets. The notes say which cells were dropped.
 func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	cells, notes = usable(cells)
 	type solver struct{ task, name string }
@@ -31,7 +34,7 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 		s := solver{c.Spec.Task, c.Spec.Solver}
 		bySolver[s] = append(bySolver[s], c)
 	}
-	places := map[string][]*Settings{} // by cell
+	places := map[string][]*Settings{} // by cell id
 	tables := map[solver][]*Settings{}
 	for s, of := range bySolver {
 		all, belong := split(of)
@@ -62,7 +65,7 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	for _, of := range places {
 		slices.SortFunc(of, func(a, b *Settings) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) })
 	}
-	others := map[*Settings]bool{} // MPPI at a chosen temperature with other sets than the tuning set
+	others := map[*Settings]bool{} // settings of MPPI at a tuned temperature that have other sets than the tuning set
 	for _, c := range cells {
 		for _, s := range places[c.ID] {
 			others[s] = others[s] || s.chosen() && c.Spec.Set != results.TuningSet
@@ -79,14 +82,15 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(dropped)) {
-		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], results.TuningSet))
+		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, because the temperature was tuned on it", task, dropped[task], results.TuningSet))
 	}
 	nameArms(placed)
 	return saidBest(placed), notes
 }
 
-// saidBest drops a cell from settings in which its arm has another cell that says more of them: a Python model planned by MPPI at the
-// stock temperature, which belongs to any table of MPPI, from that of the temperature at which the model was planned too.
+// saidBest drops a cell from settings for which its arm has another cell that states more of
+// them. Example: a Python model planned by MPPI at the stock temperature fits any table of
+// MPPI, but is dropped from the table of a temperature at which the model was planned too.
 func saidBest(placed []Placed) []Placed {
 	type place struct {
 		*Settings
@@ -100,10 +104,10 @@ func saidBest(placed []Placed) []Placed {
 	return slices.DeleteFunc(placed, func(p Placed) bool { return len(valuesOf(p.Cell)) < most[at(p)] })
 }
 
-// usable leaves out damaged cells, and those of a set whose episodes an arm has
-// under another name too: they would count twice.
+// usable drops damaged cells, and cells of a set that duplicates, under another name, a set
+// this arm already has. The notes say which.
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
-	names := map[results.Spec]string{} // the set of what is else the same
+	names := map[results.Spec]string{} // name of the set by the rest of the spec
 	same := func(s results.Spec) results.Spec {
 		s.Set, s.Pool = "", ""
 		return s
@@ -118,7 +122,7 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 		first := names[same(c.Spec)]
 		note := ""
 		if e, ok := c.Result.Double(); ok {
-			note = fmt.Sprintf("cell %s left out: episode %d stands twice in it", c.ID, e)
+			note = fmt.Sprintf("cell %s left out: episode %d appears twice in it", c.ID, e)
 		} else if first != c.Spec.Set && c.Spec.SetHash != "" {
 			note = fmt.Sprintf("%s: the sets %s and %s are the same episodes, which count once", c.Spec.Task, first, c.Spec.Set)
 		} else {
@@ -133,14 +137,15 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 
 var temperatureKey = setKey{name: "temperature"}
 
-// chosen says that the settings are MPPI's at a temperature that was chosen.
+// chosen reports whether the settings are those of MPPI at a temperature other than stock.
 func (s *Settings) chosen() bool {
 	t := s.value[temperatureKey]
 	return s.Table == results.MPPI && t != "" && t != number(results.StockTemperature)
 }
 
-// stock are the settings of MPPI at stock temperature that stand beside a chosen
-// one. Their table's name says their temperature.
+// stock returns the settings of MPPI at stock temperature that otherwise agree with settings at
+// a chosen temperature. It removes the temperature from their values, because the name of
+// their table states it.
 func stock(all []*Settings) (out []*Settings) {
 	for _, s := range all {
 		if s.Table != results.MPPI || s.value[temperatureKey] != number(results.StockTemperature) {
@@ -156,9 +161,9 @@ func stock(all []*Settings) (out []*Settings) {
 	return out
 }
 
-// nameArms names the arms. Trainings of one name and seed that left different
-// weights, and models in Python of the same weights and different code, are different arms, and
-// bear the head of that hash.
+// nameArms sets the arms of all cells. Two trainings with the same name and seed but different
+// weights, and two Python models with the same weights but different code, are different
+// arms. The start of that hash distinguishes them.
 func nameArms(placed []Placed) {
 	type training struct {
 		*Settings

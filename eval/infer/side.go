@@ -16,35 +16,36 @@ import (
 	"scalewm/eval/results"
 )
 
-// Side is one side of a comparison: the outcomes of a method on one task with
-// one solver, of one or more training seeds.
+// Side is one side of a comparison: the outcomes of an arm on one task with one solver, for one
+// or more training seeds. Its zero value is empty and ready to use.
 type Side struct {
 	Name  string
 	Torn  []string // cells that could not be read, and why
-	Notes []string // cells that are not part of it, and why
+	Notes []string // cells that were left out, and why
 	units map[unit]outcomes
 }
 
-// unit is a training seed at a tier.
+// unit is one training seed at one tier.
 type unit struct {
 	seed int
 	tier string
 }
 
-// outcomes are those of a unit by set and episode.
+// outcomes has the outcomes of a unit by set and episode.
 type outcomes map[string]map[int]outcome
 
-// outcome is one episode of an arm.
+// outcome is the result of one episode and the conditions of its evaluation.
 type outcome struct {
 	success bool
 	given   given
 }
 
-// anyTier is the tier of an arm that does not plan, such as random actions: it
-// is compared with every tier of the other arm.
+// anyTier is the tier of an arm that does not plan, such as random actions. It is compared with
+// every tier of the other arm.
 const anyTier = ""
 
-// Add takes the outcomes of a cell.
+// Add adds the outcomes of a cell. It returns an error if the side has one of its episodes
+// already.
 func (a *Side) Add(c results.Cell) error {
 	all := ofCell(c)
 	for i := range c.Result.Rows {
@@ -56,8 +57,8 @@ func (a *Side) Add(c results.Cell) error {
 	return nil
 }
 
-// Join is one method's arms with several solvers as a single one, whose tiers bear the
-// names of both.
+// Join returns a side that has the outcomes of several solvers, given by name. Its tiers are
+// named "SOLVER TIER".
 func Join(name string, bySolver map[string]*Side) *Side {
 	all := &Side{Name: name, units: map[unit]outcomes{}}
 	for solver, a := range bySolver {
@@ -69,7 +70,7 @@ func Join(name string, bySolver map[string]*Side) *Side {
 	return all
 }
 
-// add takes an outcome, and refuses a second one of the same episode.
+// add adds an outcome. A second outcome of the same episode is an error.
 func (a *Side) add(u unit, set string, episode int, o outcome) error {
 	if a.units == nil {
 		a.units = map[unit]outcomes{}
@@ -81,7 +82,7 @@ func (a *Side) add(u unit, set string, episode int, o outcome) error {
 		a.units[u][set] = map[int]outcome{}
 	}
 	if _, double := a.units[u][set][episode]; double {
-		return fmt.Errorf("episode %d of set %s at tier %q stands there twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
+		return fmt.Errorf("episode %d of set %s at tier %q appears twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
 			episode, set, u.tier)
 	}
 	if u.tier == anyTier {
@@ -91,7 +92,7 @@ func (a *Side) add(u unit, set string, episode int, o outcome) error {
 	return nil
 }
 
-// tiers are the arm's tiers, sorted.
+// tiers returns the arm's tiers, sorted.
 func (a *Side) tiers() []string {
 	seen := map[string]bool{}
 	for u := range a.units {
@@ -100,7 +101,7 @@ func (a *Side) tiers() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// seeds are the arm's training seeds, sorted.
+// seeds returns the arm's training seeds, sorted.
 func (a *Side) seeds() []int {
 	seen := map[int]bool{}
 	for u := range a.units {
@@ -109,8 +110,8 @@ func (a *Side) seeds() []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// at are the outcomes of a training seed at a tier; those of an arm without
-// tiers are at any.
+// at returns the outcomes of a training seed at a tier. Outcomes of an arm without tiers are
+// at every tier.
 func (a *Side) at(seed int, tier string) outcomes {
 	out := outcomes{}
 	maps.Copy(out, a.units[unit{seed, anyTier}])
@@ -118,18 +119,19 @@ func (a *Side) at(seed int, tier string) outcomes {
 	return out
 }
 
-// Filter chooses the cells of an arm; empty texts choose all, but of settings those that vary no other's
-// factors.
+// Filter selects the cells of an arm. An empty text selects all; empty Settings select the main
+// settings.
 type Filter struct{ Task, Solver, Seed, Settings string }
 
-// Load reads an arm: a CSV file, a cell file, or a results folder, each of the
-// latter with an optional ":method" behind it.
+// Load reads an arm from a CSV file, a cell file or a results folder. The name of the latter two
+// may end in ":METHOD". It returns an error, with the candidates, if the filter leaves more
+// than one arm.
 func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	a := &Side{Name: name}
 	path, method := splitMethod(name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the arm %s: there is no %s (hint: an arm is a results folder, a cell or a CSV file, with :METHOD behind it where there are several)", name, path)
+		return nil, fmt.Errorf("reading the arm %s: there is no %s (hint: an arm is a results folder, a cell or a CSV file, followed by :METHOD if it has several)", name, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the arm %s: %w", name, err)
@@ -140,7 +142,7 @@ func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	case strings.EqualFold(filepath.Ext(path), ".csv"):
 		err = a.loadCSV(path)
 	case !strings.EqualFold(filepath.Ext(path), ".json"):
-		err = errors.New("it is no arm (hint: an arm is a results folder, a cell's .json or a .csv file)")
+		err = errors.New("this is not an arm (hint: an arm is a results folder, a cell's .json or a .csv file)")
 	default:
 		err = a.loadCell(path, method, f)
 	}
@@ -150,7 +152,7 @@ func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	return a, nil
 }
 
-// splitMethod takes ":method" off the end of a name, unless a file has the whole name.
+// splitMethod splits ":METHOD" from the end of a name, unless a file of the entire name exists.
 func splitMethod(name string) (path, method string) {
 	if _, err := os.Stat(name); err == nil {
 		return name, ""
@@ -181,13 +183,13 @@ func (a *Side) loadCell(path, method string, f Filter) error {
 	return a.take([]results.Cell{c}, method, f)
 }
 
-// take adds the cells that fit.
+// take adds the cells that the method and the filter select.
 func (a *Side) take(cells []results.Cell, method string, f Filter) error {
 	placed, notes := PlaceCells(cells)
 	a.Notes = notes
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
 	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm.String() == method })
-	found := map[string]bool{} // arms among the chosen cells
+	found := map[string]bool{} // arms of the selected cells
 	tiers := map[string][]results.Cell{}
 	for _, c := range placed {
 		s := c.Spec
@@ -217,7 +219,7 @@ func (a *Side) take(cells []results.Cell, method string, f Filter) error {
 	}
 	switch len(found) {
 	case 0:
-		return fmt.Errorf("none of its %d cells fits (hint: `scalewm report` lists what a results folder holds)", len(cells))
+		return fmt.Errorf("none of its %d cells matches (hint: `scalewm report` lists what a results folder holds)", len(cells))
 	case 1:
 		return nil
 	}

@@ -13,18 +13,20 @@ import (
 	"scalewm/model"
 )
 
-// Analyse measures an arm's checkpoint beside its success, a cell in cells/ for
-// each analysis. That of dynamics leaves, of a method's first seed on a task, a film of
-// what the model imagines too, watch/TASK-METHOD-imagined.gif.
+// Analyse is the step that measures properties of an arm's checkpoint other than its
+// success: one cell in cells/ per analysis. For the first seed of a method on a task
+// the analysis of dynamics also leaves a film of imagined futures,
+// watch/TASK-METHOD-imagined.gif.
 type Analyse struct {
 	w *Workspace
 	arm
 	names []string
 
-	Results results.Results // after Run: the existing results and the new ones
-	ids     []string        // of its cells
+	Results results.Results // set by Run: existing and new results
+	ids     []string        // of its cells; set by Run
 }
 
+// analyseSteps returns the analysis of an arm, or none if no analysis applies to it.
 func analyseSteps(w *Workspace, a arm) []Step {
 	names := Analyses(w.Grid.Analyses, a.task, a.method)
 	if len(names) == 0 {
@@ -33,8 +35,10 @@ func analyseSteps(w *Workspace, a arm) []Step {
 	return []Step{&Analyse{w: w, arm: a, names: names}}
 }
 
-// Analyses are those of names that a method has on a task; none if it does not plan. Rollouts need a
-// simulator, and a predictor as it is initialised ignores actions, so that its rollouts have no order.
+// Analyses returns those of names that apply to a method on a task; none if the
+// method does not plan. The analysis of rollouts needs a simulator and a trained
+// predictor: at initialisation the predictor ignores actions, so that its rollouts
+// cannot be ranked.
 func Analyses(names []string, task envs.Task, m model.Method) (out []string) {
 	for _, name := range names {
 		if m.Plans() && (name != results.RolloutAnalysis || m.Trained() && task.New != nil) {
@@ -51,6 +55,7 @@ func (s *Analyse) Needs() []string { return []string{trainID(s.arm), collectID(s
 // Len and Part implement Divisible.
 func (s *Analyse) Len() int { return len(s.names) }
 
+// Part implements Divisible.
 func (s *Analyse) Part(ours func(cell int) bool) Divisible {
 	part := *s
 	part.names = nil
@@ -62,6 +67,9 @@ func (s *Analyse) Part(ours func(cell int) bool) Divisible {
 	return &part
 }
 
+// State implements Step. Settings of the rollouts that cannot work are a RequestError
+// here, before any step has run. Until the checkpoint exists, all analyses count as
+// missing.
 func (s *Analyse) State(ctx context.Context) (State, error) {
 	if slices.Contains(s.names, results.RolloutAnalysis) {
 		if err := s.w.Grid.Rollouts.Check(s.task.Spec.Name, s.w.Grid.Protocol); err != nil {
@@ -70,6 +78,8 @@ func (s *Analyse) State(ctx context.Context) (State, error) {
 	}
 	all, todo := len(s.names), s.names
 	j, err := s.job()
+	// Analyses are specific to a kind of device. Without a device this run computes none
+	// (a report or a shard of another stage), and existing cells of any device count.
 	if err == nil && s.w.Analyser == nil {
 		var found []string
 		found, err = s.found(ctx)
@@ -80,13 +90,14 @@ func (s *Analyse) State(ctx context.Context) (State, error) {
 			_, todo, err = j.Load(store, s.names)
 		}
 	}
-	return State{Text: fmt.Sprintf("%d of %d analyses to do", len(todo), all), Cells: all, Missing: len(todo)}, notYet(err)
+	return State{Text: fmt.Sprintf("%d of %d analyses to do", len(todo), all), Cells: all, Missing: len(todo)}, ignoreMissing(err)
 }
 
-// found implements Divisible. If this run makes no cells, they may have been made on any device.
+// found implements Divisible. If this run has no device for analyses, cells of any
+// device count.
 func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
 	j, err := s.job()
-	if s.ids != nil || err != nil { // what its cells are named by is not there
+	if s.ids != nil || err != nil { // on an error the cells cannot be named yet
 		return s.ids, nil
 	}
 	all, err := s.w.analyses(ctx)
@@ -98,7 +109,8 @@ func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// job is the analysis of the arm's checkpoint.
+// job returns the analysis of the arm's checkpoint. The error wraps fs.ErrNotExist if
+// the data set or the checkpoint is missing.
 func (s *Analyse) job() (j analysis.Job, err error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
@@ -108,11 +120,11 @@ func (s *Analyse) job() (j analysis.Job, err error) {
 	if s.w.Analyser != nil {
 		kind = s.w.Analyser.Kind().String()
 	}
-	a, err := s.w.look(t, dir)
+	a, err := s.w.describe(t, dir)
 	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: kind, Checkpoint: dir}, err
 }
 
-// Run makes the missing cells; the model is loaded only for them.
+// Run computes the missing analyses. It loads the model only if some are missing.
 func (s *Analyse) Run(ctx context.Context) (string, error) {
 	began := time.Now()
 	j, err := s.job()
@@ -123,6 +135,7 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		_, missing, err := j.Load(c, s.names)
 		return len(missing), err
 	})
+	// One film per method and task is enough: that of the first seed.
 	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, results.DynamicsAnalysis) {
 		j.Film, err = MissingFilm(s.w.dir, s.task, s.label(), results.Imagined, false, s.w.Listener.Note)
 	}
@@ -130,7 +143,7 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		return "", err
 	}
 	r, made, err := analysis.Run(ctx, store, j, s.names, func() (model.World, error) {
-		s.w.seen = nil
+		s.w.listing = nil
 		return s.w.load(s.w.Analyser, j.Job, j.Checkpoint)
 	})
 	if err != nil {

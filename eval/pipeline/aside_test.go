@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Shards that find the same damaged file do not stand in each other's way, and what was there is kept, whatever its size.
+// Shards that find the same damaged file do not disturb each other, and the file is
+// kept under another name, whatever its size.
 func TestKeepSetsAside(t *testing.T) {
 	want := []byte("whole")
 	for _, there := range [][]byte{[]byte("torn"), bytes.Repeat([]byte("mine"), 5<<20)} {
@@ -20,7 +21,7 @@ func TestKeepSetsAside(t *testing.T) {
 			var shards sync.WaitGroup
 			for range 2 {
 				shards.Go(func() {
-					if err := keep(path, want, func(string) {}, func(b []byte) bool { return bytes.Equal(b, want) }); err != nil {
+					if err := writeUnlessSame(path, want, func(string) {}, func(b []byte) bool { return bytes.Equal(b, want) }); err != nil {
 						t.Error(err)
 					}
 				})

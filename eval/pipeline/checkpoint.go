@@ -16,21 +16,24 @@ import (
 	"scalewm/model/device"
 )
 
-// ArmOf is the arm of a checkpoint that was trained on a task. A published one does not say its task.
+// ArmOf returns the arm of the checkpoint in a folder. It returns an error if the
+// checkpoint was trained on another task. Published checkpoints do not record their
+// task and are accepted; Job.Check compares at least the width of the actions.
 func ArmOf(dir string, task envs.Task) (eval.Arm, error) {
 	side, err := model.Describe(dir)
 	switch {
 	case err != nil:
 		return eval.Arm{}, err
 	case task.New != nil && side.Task == dataset.NoTask:
-		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on own data (task %s), which nothing simulates (hint: `scalewm analyse` measures it: rank, spectrum, probe, dynamics)", dir, side.Task)
+		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on a data set without a simulator (task %s) (hint: `scalewm analyse` measures it: rank, spectrum, probe, dynamics)", dir, side.Task)
 	case side.Task != task.Spec.Name && side.Task != "":
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task.Spec.Name)
 	}
 	return eval.ArmOf(side), nil
 }
 
-// LoadFor reads a checkpoint onto a device for a job of its arm.
+// LoadFor loads a checkpoint onto a device and checks that it fits a job of its arm.
+// The caller frees the model.
 func LoadFor(j eval.Job, dev device.Device, dir string, note func(text string)) (model.World, error) {
 	w, _, err := model.Load(dev, dir)
 	if err != nil {
@@ -43,7 +46,8 @@ func LoadFor(j eval.Job, dev device.Device, dir string, note func(text string)) 
 	return w, nil
 }
 
-// check returns an error if an arm cannot be evaluated on a job's task, and notes what one should know of it.
+// check returns an error if an arm cannot be evaluated on a job's task and data set,
+// and passes to note what the user should know about it.
 func check(j eval.Job, a eval.Agent, name string, note func(text string)) error {
 	if err := j.Check(a); err != nil {
 		return fmt.Errorf("evaluating %s: %w", name, err)
@@ -54,7 +58,8 @@ func check(j eval.Job, a eval.Agent, name string, note func(text string)) error 
 	return nil
 }
 
-// CellStore is the store of a results folder. Without a folder nothing is stored.
+// CellStore returns the cell store of a results folder. For "" it is the empty store,
+// in which nothing exists.
 func CellStore(dir string) cell.Store {
 	if dir == "" {
 		return cell.Store{}
@@ -62,10 +67,14 @@ func CellStore(dir string) cell.Store {
 	return results.Folder(dir).Cells()
 }
 
-// tuningStore is the store of the cells by which a temperature is chosen.
+// tuningStore returns the store of the cells of temperature tuning, separate from the
+// results so that no report lists them.
 func tuningStore(dir string) cell.Store { return cell.Store{Dir: filepath.Join(dir, "tuning")} }
 
-// drawSets opens a data set for evaluations of a task and draws n episodes of each set.
+// drawSets opens a data set for the evaluation of a task under the given rules and
+// draws n episodes of each named set. Two sets with the same starts are an error: the
+// same episodes would count twice in a mean over sets, and their intervals would be
+// too narrow. That happens with small data sets, whose few starts all sets share.
 func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []string, n int) (*eval.Data, []eval.Set, error) {
 	data, err := eval.NewData(src, task, r)
 	if err != nil {
@@ -82,7 +91,7 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 			case other.Name == set.Name:
 				return nil, nil, Requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
 			case other.Hash == set.Hash:
-				return nil, nil, Requestf("--sets: %s and %s are the same episodes of %s, which would count twice (hint: leave one out, or take fewer episodes a set of more data)", other.Name, set.Name, task.Spec.Name)
+				return nil, nil, Requestf("--sets: %s and %s are the same episodes of %s, which would count twice (hint: leave one out, or use fewer episodes per set or a larger data set)", other.Name, set.Name, task.Spec.Name)
 			}
 		}
 		sets = append(sets, set)
@@ -90,17 +99,19 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 	return data, sets, nil
 }
 
-// Label names a checkpoint's arm in films: its method and what varies it.
+// Label returns the name of a checkpoint's arm in films: its method and variant.
 func Label(task envs.Task, a eval.Arm) results.Arm {
 	return results.Spec{Task: task.Spec.Name, Method: a.Method, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python}.Arm()
 }
 
-// MissingFilm is the path of a film in a results folder that is to be made, watch/TASK-LABEL-OF.gif;
-// "" if it exists and fresh does not replace it, or if there is no folder.
+// MissingFilm returns the path of a film to make, watch/TASK-LABEL-OF.gif in the
+// results folder. It returns "" if the film exists and fresh is false, or if there is
+// no folder. A damaged film is set aside.
 func MissingFilm(dir string, task envs.Task, label results.Arm, of string, fresh bool, note func(text string)) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
+	// A film cannot be computed from the cells: whether it exists decides.
 	path := results.Folder(dir).Film(task.Spec.Name, label, of)
 	exists := false
 	err := setAside(path, note, func() (bool, error) {
@@ -117,11 +128,12 @@ func MissingFilm(dir string, task envs.Task, label results.Arm, of string, fresh
 	return path, nil
 }
 
-// setAside renames a file that is damaged, which may be somebody's own, and notes it.
+// setAside renames a damaged file instead of deleting it, because it may be a user's
+// own file under that name, and passes a note about it to note.
 func setAside(path string, note func(text string), damaged func() (bool, error)) error {
 	aside, err := safefile.SetAside(path, damaged)
 	if aside != "" {
-		note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))
+		note(fmt.Sprintf("%s is damaged and will be rebuilt; the damaged file is renamed to %s", path, filepath.Base(aside)))
 	}
 	return err
 }

@@ -18,15 +18,18 @@ import (
 	"scalewm/eval/results"
 )
 
-// Collect makes a task's data set, data/TASK.h5, and checks that this machine
-// draws the task as the data set has it: gates/TASK.json. It also leaves the
-// episodes of the evaluation sets, sets/TASK-SET-FINGERPRINT.json.
+// Collect is the step that collects a task's data set, data/TASK.h5, and checks that
+// this machine draws the task as the data set has it, with the result in
+// gates/TASK.json. It also writes the starts of the evaluation sets,
+// sets/TASK-SET-FINGERPRINT.json.
 type Collect struct {
 	w     *Workspace
 	task  envs.Task
-	share cell.Shard // of its episodes, which the step without one puts together
+	share cell.Shard // share of the parts to make; the zero value makes the rest and the file
 }
 
+// collectSteps returns the collection of a task's data set. It uses only the task of
+// a.
 func collectSteps(w *Workspace, a arm) []Step { return []Step{&Collect{w: w, task: a.task}} }
 
 func collectID(task envs.Task) string { return "collect " + task.Spec.Name }
@@ -35,12 +38,15 @@ func (c *Collect) ID() string      { return collectID(c.task) }
 func (c *Collect) Stage() Stage    { return StageCollect }
 func (c *Collect) Needs() []string { return nil }
 
-// spec is the data set that the preset asks for.
+// spec returns the spec of the data set that the preset describes.
 func (c *Collect) spec() collect.Spec {
 	p, name := c.w.Grid.Preset.Collect, c.task.Spec.Name
 	return collect.Spec{Task: name, Policy: p.Policy, Episodes: p.EpisodesOf(name), Seed: p.Seed}
 }
 
+// State implements Step. Besides the data set itself it checks that existing results
+// of the folder are on this data set: if the file is gone and the preset describes
+// another one, every later step would fail.
 func (c *Collect) State(context.Context) (State, error) {
 	if policy := c.spec().Policy; policy != "" {
 		if _, err := c.task.Policy(policy); err != nil {
@@ -56,16 +62,16 @@ func (c *Collect) State(context.Context) (State, error) {
 	case !there:
 		text := fmt.Sprintf("to do: %d episodes", c.spec().Episodes)
 		if n := collect.Parts(c.w.dataPath(c.task.Spec.Name)); n > 0 {
-			text += fmt.Sprintf(", %d parts of them are there", n)
+			text += fmt.Sprintf(", %d parts of them exist", n)
 		}
 		if of := c.w.resultsOn(c.task); of != "" {
-			text += fmt.Sprintf("; the folder's results are of a data set with the fingerprint %.12s, another will be refused", of)
+			text += fmt.Sprintf("; the folder has results on the data set with the fingerprint %.12s, and any other is an error", of)
 		}
-		return State{Text: text}, c.w.belongs(c.task, "")
+		return State{Text: text}, c.w.checkFolder(c.task, "")
 	}
 	t, err := c.w.openSets(c.task)
 	if err == nil {
-		err = c.w.belongs(c.task, t.data.Fingerprint)
+		err = c.w.checkFolder(c.task, t.data.Fingerprint)
 	}
 	return done, err
 }
@@ -73,11 +79,13 @@ func (c *Collect) State(context.Context) (State, error) {
 // Share implements Shareable.
 func (c *Collect) Share(shard cell.Shard) Step { return &Collect{c.w, c.task, shard} }
 
+// Run implements Step. It runs the render gate after collecting the complete data
+// set, not after a share of it.
 func (c *Collect) Run(ctx context.Context) (string, error) {
 	began := time.Now()
 	path := c.w.dataPath(c.task.Spec.Name)
-	if of := c.w.resultsOn(c.task); of != "" && !isThere(path) {
-		c.w.Listener.Note(fmt.Sprintf("the results in %s are of a data set with the fingerprint %.12s, which is not there; if the preset collects another, it will be refused (hint: put that data set at %s)", c.w.dir, of, path))
+	if of := c.w.resultsOn(c.task); of != "" && !exists(path) {
+		c.w.Listener.Note(fmt.Sprintf("the results in %s are from a data set with the fingerprint %.12s, which is missing; if collecting gives a different one, the run ends with an error (hint: put that data set at %s)", c.w.dir, of, path))
 	}
 	res, there, err := CollectData(ctx, path, c.spec(), c.share, c.w.Options)
 	whole := there || c.share.N <= 1
@@ -95,11 +103,12 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d rows, %s", res.Rows, since(began)), nil
 }
 
-// gate compares frames that are drawn here with the task's stored ones, unless the folder has other results.
+// gate runs the render gate, after checking that the folder has no results on another
+// data set of the task.
 func (c *Collect) gate(ctx context.Context) error {
 	t, err := c.w.openSets(c.task)
 	if err == nil {
-		err = c.w.belongs(c.task, t.data.Fingerprint)
+		err = c.w.checkFolder(c.task, t.data.Fingerprint)
 	}
 	if err == nil {
 		_, err = renderGate(ctx, c.w.dir, t.data, t.sets, c.w.Listener.Note)
@@ -107,7 +116,11 @@ func (c *Collect) gate(ctx context.Context) error {
 	return err
 }
 
-// CollectData makes a data set, or a share of its episodes, unless it exists.
+// CollectData collects a data set into path, or makes one share of its parts. If the
+// file exists with the same spec, it does nothing and exists is true. It resumes
+// after an interruption: finished parts are kept. It returns an error if another
+// process is working on the same file; shares of the same data set may run at the
+// same time.
 func CollectData(ctx context.Context, path string, s collect.Spec, share cell.Shard, o Options) (res collect.Result, exists bool, err error) {
 	job, err := collect.PrepareShare(ctx, path, s, share)
 	if err != nil {
@@ -122,9 +135,11 @@ func CollectData(ctx context.Context, path string, s collect.Spec, share cell.Sh
 	return res, job.Done, err
 }
 
-// renderGate compares frames that are drawn here with stored ones and writes the verdict to a results
-// folder, with the episodes of the sets.
+// renderGate compares frames drawn here with stored ones. It writes the result, and
+// the files of the evaluation sets, to a results folder. A difference above the limit
+// is an error, and nothing is written.
 func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, note func(text string)) (results.Gate, error) {
+	// The gate's file holds the measured difference, for the report.
 	diff, err := eval.RenderGate(ctx, d)
 	if err != nil {
 		return results.Gate{}, err
@@ -134,21 +149,23 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
 	}
-	err = keep(results.Folder(dir).Gate(gate.Task), append(verdict, '\n'), note, func(there []byte) bool {
+	err = writeUnlessSame(results.Folder(dir).Gate(gate.Task), append(verdict, '\n'), note, func(there []byte) bool {
 		_, err := results.ParseGate(there)
 		return err == nil
 	})
 	for _, s := range sets {
 		text := d.EncodeSet(s)
 		if err == nil {
-			err = keep(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return bytes.Equal(there, text) })
+			err = writeUnlessSame(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return bytes.Equal(there, text) })
 		}
 	}
 	return gate, err
 }
 
-// keep writes a file that can be rebuilt at any time, unless it exists. A damaged one is set aside.
-func keep(path string, text []byte, note func(text string), whole func(there []byte) bool) error {
+// writeUnlessSame writes a file that can be rebuilt at any time, unless it already has these
+// bytes. An existing file that is not valid is set aside first; a valid one, such as
+// another machine's gate, is replaced.
+func writeUnlessSame(path string, text []byte, note func(text string), whole func(there []byte) bool) error {
 	same := false
 	err := setAside(path, note, func() (bool, error) {
 		there, err := safefile.Read(path, safefile.MaxSet)

@@ -21,27 +21,32 @@ import (
 	"scalewm/model/train"
 )
 
-// Forecast is what a dry run tells of a graph.
+// Forecast is the result of a dry run: the amount of missing work and, if rates were
+// measured, its time, memory and disk space.
 type Forecast struct {
-	Cells  int    `json:"cells"`
-	ToDo   int    `json:"to_do"` // of the cells
-	Stages []Cost `json:"stages"`
-	Memory int64  `json:"memory,omitempty"` // bytes that the process had at most while it measured
-	// Jobs is what a batch system's jobs take, from the first to the last; nil where none are planned.
+	Cells  int    `json:"cells"`            // cells of the grid
+	ToDo   int    `json:"to_do"`            // missing cells
+	Stages []Cost `json:"stages"`           // in the order of Stages()
+	Memory int64  `json:"memory,omitempty"` // peak resident memory while measuring, in bytes
+	// Jobs is the time from the first to the last job of a batch system, without queueing;
+	// nil unless jobs are planned.
 	Jobs *Seconds `json:"jobs,omitempty"`
 }
 
 // Cost is what the missing work of a stage takes.
 type Cost struct {
 	Stage   Stage    `json:"stage"`
-	Units   int      `json:"units"` // data sets, trainings, cells
-	ToDo    int      `json:"to_do"` // of them
-	Bytes   int64    `json:"bytes,omitempty"`
-	Seconds *Seconds `json:"seconds,omitempty"` // on this machine alone; nil where no rates are known
-	Longest float64  `json:"-"`                 // most seconds of a unit that shards do not share
+	Units   int      `json:"units"`             // data sets, trainings or cells
+	ToDo    int      `json:"to_do"`             // missing units
+	Bytes   int64    `json:"bytes,omitempty"`   // disk space of the missing units
+	Seconds *Seconds `json:"seconds,omitempty"` // on this machine alone; nil without measured rates
+	// Longest is the time in seconds of the longest unit that shards cannot share: however
+	// many jobs run, the stage takes at least that long.
+	Longest float64 `json:"-"`
 }
 
-// Seconds is a range of times: the fastest and the slowest that was measured.
+// Seconds is a range of times in seconds, from the fastest to the slowest
+// measurement.
 type Seconds struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
@@ -51,7 +56,7 @@ func (s Seconds) times(n float64) Seconds { return Seconds{s.Least * n, s.Most *
 
 func (s Seconds) plus(t Seconds) Seconds { return Seconds{s.Least + t.Least, s.Most + t.Most} }
 
-// with widens the range to a time.
+// with returns the range extended to include t. The zero value is the empty range.
 func (s Seconds) with(t float64) Seconds {
 	if s == (Seconds{}) {
 		return Seconds{t, t}
@@ -59,6 +64,7 @@ func (s Seconds) with(t float64) Seconds {
 	return Seconds{min(s.Least, t), max(s.Most, t)}
 }
 
+// String formats the range, or a single time if both ends read the same.
 func (s Seconds) String() string {
 	least, most := hours(s.Least), hours(s.Most)
 	if least == most {
@@ -67,6 +73,7 @@ func (s Seconds) String() string {
 	return least + " to " + most
 }
 
+// hours formats a time in seconds, minutes or hours, whichever suits its size.
 func hours(seconds float64) string {
 	switch {
 	case seconds < 90:
@@ -77,17 +84,21 @@ func hours(seconds float64) string {
 	return fmt.Sprintf("%.1f h", seconds/3600)
 }
 
-// DryRun tells of each step what is there, counts what is missing by stage, the report
-// aside, and says what it takes where rates are known.
-func (g Graph) DryRun(ctx context.Context, r *Rates, tell func(id string, s State)) (f Forecast, err error) {
-	at := map[Stage]int{} // places in f.Stages
+// DryRun calls report with the state of each step and returns the forecast: units and
+// missing units by stage, and their cost if r is not nil. It runs no step and writes
+// nothing. The report is left out of the counts: it takes no noticeable time and is
+// always written again.
+func (g Graph) DryRun(ctx context.Context, r *Rates, report func(id string, s State)) (f Forecast, err error) {
+	// Indices in f.Stages. The graph is ordered by task, so that the steps of a stage are
+	// not consecutive.
+	at := map[Stage]int{}
 	for _, s := range g {
 		state, err := s.State(ctx)
 		if err != nil {
 			return f, fmt.Errorf("%s: %w", s.ID(), err)
 		}
-		tell(s.ID(), state)
-		if _, earlier := s.(given); earlier || s.Stage() == StageReport {
+		report(s.ID(), state)
+		if _, earlier := s.(required); earlier || s.Stage() == StageReport {
 			continue
 		}
 		i, ok := at[s.Stage()]
@@ -105,9 +116,9 @@ func (g Graph) DryRun(ctx context.Context, r *Rates, tell func(id string, s Stat
 	return f, nil
 }
 
-// add counts a step.
+// add adds a step to the cost of its stage.
 func (c *Cost) add(s Step, state State, r *Rates) {
-	units, missing := 1, 1
+	units, missing := 1, 1 // a step that is not Divisible is one unit
 	if state.Cells > 0 {
 		units, missing = state.Cells, state.Missing
 	} else if state.done() {
@@ -123,7 +134,7 @@ func (c *Cost) add(s Step, state State, r *Rates) {
 	if missing == 0 {
 		return
 	}
-	takes, bytes := r.of(s)
+	takes, bytes := r.unit(s)
 	*c.Seconds = c.Seconds.plus(takes.times(float64(missing)))
 	c.Bytes += bytes * int64(missing)
 	if _, shared := s.(Shareable); !shared {
@@ -131,7 +142,7 @@ func (c *Cost) add(s Step, state State, r *Rates) {
 	}
 }
 
-// Print writes the forecast for people.
+// Print writes the forecast as a table.
 func (f Forecast) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var all *Seconds
@@ -158,32 +169,36 @@ func (f Forecast) Print(out io.Writer) error {
 		fmt.Fprintln(out, "--measure adds times, disk and memory, --verbose lists every unit")
 	}
 	if f.Jobs != nil {
-		fmt.Fprintf(out, "%s as the plan's jobs on machines like this one, without waiting in a queue\n", f.Jobs)
+		fmt.Fprintf(out, "%s as batch jobs on machines like this one, without the time in the queue\n", f.Jobs)
 	}
 	_, err := fmt.Fprintf(out, "%d cells, %d of them to do\n", f.Cells, f.ToDo)
 	return err
 }
 
-// Rates are what this machine takes for units of a grid's work.
+// Rates are the times that this machine takes for units of a grid's work.
 type Rates struct {
-	peak int64 // bytes of memory that the process had at most while it measured
+	peak int64 // peak resident memory while measuring, in bytes
 
-	episode  map[string]collected                // by task
-	step     map[string]Seconds                  // of a training, by the method's family
+	// Trainings and plans take about equally long for all methods of a family and all
+	// tasks, so that one of each is measured.
+	episode  map[string]collected                // collecting one episode, by task
+	step     map[string]Seconds                  // one training step, by family
 	weights  map[string]int64                    // bytes of a training's folder, by family
-	planned  map[[2]string]map[eval.Tier]Seconds // an episode, by family ("" for random actions) and solver
-	analysis map[string]Seconds                  // an analysis on average, by family
+	planned  map[[2]string]map[eval.Tier]Seconds // one episode, by {family ("" for random actions), solver}
+	analysis map[string]Seconds                  // mean of the analyses, by family
 }
 
-// collected is an episode of a data set.
+// collected is the average episode of a data set.
 type collected struct {
 	takes       Seconds
 	rows, bytes float64
 }
 
-// of is a step's unit: a data set, a training or a cell, and the bytes that it leaves.
-func (r *Rates) of(s Step) (Seconds, int64) {
-	const cellBytes = 4 << 10 // a block of the file system
+// unit returns the time and disk space of one unit of a step: a data set, a training or
+// a cell.
+func (r *Rates) unit(s Step) (Seconds, int64) {
+	// Two small files; disk space is allocated in blocks of the file system.
+	const cellBytes = 4 << 10
 	switch s := s.(type) {
 	case *Collect:
 		e, n := r.episode[s.task.Spec.Name], float64(s.spec().Episodes)
@@ -203,8 +218,9 @@ func (r *Rates) of(s Step) (Seconds, int64) {
 	return Seconds{}, 0 // the choice of a temperature
 }
 
-// steps are those of a training. Where the preset counts passes over the clips, these
-// are taken to be as many as the rows of the training part.
+// steps returns the number of optimiser steps of a training. If the preset counts
+// epochs, the clips of an epoch are estimated by the rows of the training episodes.
+// That is an upper bound, since the last rows of an episode begin no clip.
 func (r *Rates) steps(s *Train) float64 {
 	recipe, err := s.training().recipe()
 	if err != nil || recipe.Train.Steps > 0 {
@@ -215,10 +231,11 @@ func (r *Rates) steps(s *Train) float64 {
 	return float64(recipe.Train.Epochs) * rows / float64(recipe.Train.Batch)
 }
 
-// trainingPart of the rows is not held out for validation.
+// trainingPart is the fraction of rows that are not held out for validation.
 const trainingPart = 0.9
 
-// plan is an episode at the step's tier: measured, or scaled by its rollouts from the largest tier that was.
+// plan returns the time of an episode at the step's tier: measured, or extrapolated
+// from the largest measured tier in proportion to the number of rollouts.
 func (r *Rates) plan(s *Evaluate) Seconds {
 	tiers := r.planned[[2]string{s.method.Family, s.solver}]
 	tier, _ := s.tier.For(s.solver)
@@ -234,20 +251,23 @@ func (r *Rates) plan(s *Evaluate) Seconds {
 	return tiers[most].times(float64(work(tier)) / float64(max(work(most), 1)))
 }
 
+// work returns the number of rollouts of a plan.
 func work(t eval.Tier) int { return t.Candidates * t.Iterations }
 
-// A measurement is repeated with more work until it takes enough, and not after one
-// that takes plenty.
+// A measurement is repeated with more work until it takes at least enough, so that
+// the clock's resolution and start-up do not matter, and is not repeated after one
+// that took plenty.
 const (
 	enough = time.Second
 	plenty = 5 * time.Second
 )
 
-// trialTask is measured where the task makes no difference: its frames are the fastest to draw.
+// trialTask is the task on which trainings and plans are timed. The task makes hardly
+// any difference to them, and this one draws its frames fastest.
 const trialTask = "tworoom"
 
-// Measure runs the workspace's steps at the preset's geometry on a few episodes and
-// for a few training steps, in a folder of its own, and times them.
+// Measure runs the workspace's steps with the preset's geometry on a few episodes and
+// for a few training steps, in a temporary folder, and returns their rates.
 func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
 	dir, err := os.MkdirTemp("", "scalewm-measure-")
 	if err != nil {
@@ -266,21 +286,21 @@ func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
 	}
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
-		return nil, fmt.Errorf("asking for the memory of this process: %w", err)
+		return nil, fmt.Errorf("reading the memory use of this process: %w", err)
 	}
-	r.peak = use.Maxrss << 10
+	r.peak = use.Maxrss << 10 // Linux reports KiB
 	return r, nil
 }
 
-// trial is a workspace like w whose steps read a data set and a checkpoint that are
-// given, and keep nothing else.
+// trial returns a workspace like w whose steps read the given data set and checkpoint
+// and write no results.
 func (w *Workspace) trial(data, checkpoint string) *Workspace {
 	o := w.Options
 	o.BreakLock, o.Remote, o.Listener = false, nil, silent{}
 	return &Workspace{Grid: w.Grid, Options: o, data: data, weights: checkpoint}
 }
 
-// silent is a Listener that does not.
+// silent is a Listener that ignores everything.
 type silent struct{}
 
 func (silent) Begin(string, int, int)        {}
@@ -289,9 +309,10 @@ func (silent) Note(string)                   {}
 func (silent) End(string, string)            {}
 func (silent) Failed(string, error)          {}
 
-// double times n units of work, twice as many each time. A unit takes what the further
-// ones took, so that the start does not count; the last two such times are the range.
-func double(ctx context.Context, n int, run func(n int) error) (unit Seconds, err error) {
+// timeDoubling times n units of work, then 2n, 4n and so on. The time of a unit is that of
+// the additional work of a round, (T(2n)-T(n))/n, which cancels the start-up time.
+// The range covers the last two such estimates.
+func timeDoubling(ctx context.Context, n int, run func(n int) error) (unit Seconds, err error) {
 	var before time.Duration
 	last := 0.0
 	for round := 0; ; round++ {
@@ -302,6 +323,7 @@ func double(ctx context.Context, n int, run func(n int) error) (unit Seconds, er
 		if ctx.Err() != nil {
 			return unit, ctx.Err()
 		}
+		// The first round did all n units; each later one n/2 more than the round before.
 		took, further := time.Since(began), n
 		if round > 0 {
 			further = n / 2
@@ -317,11 +339,11 @@ func double(ctx context.Context, n int, run func(n int) error) (unit Seconds, er
 	}
 }
 
-// timeCollect collects episodes of a task.
+// timeCollect measures how long collecting an episode of a task takes.
 func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task envs.Task) error {
 	o, p := w.trial("", "").Options, w.Grid.Preset.Collect
 	var last collect.Result
-	takes, err := double(ctx, 2, func(n int) (err error) {
+	takes, err := timeDoubling(ctx, 2, func(n int) (err error) {
 		spec := collect.Spec{Task: task.Spec.Name, Policy: p.Policy, Episodes: n, Seed: p.Seed}
 		last, _, err = CollectData(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d.h5", spec.Task, n)), spec, cell.Shard{}, o)
 		return err
@@ -331,7 +353,8 @@ func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task 
 	return err
 }
 
-// timeArms times the first method of each family, on Two-Room.
+// timeArms measures the first method of each family, on Two-Room. Methods with the
+// most loss terms come first, because their steps take longest.
 func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 	task, err := envs.Lookup(trialTask)
 	if err != nil {
@@ -358,7 +381,9 @@ func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 // timeArm trains an arm for some steps, plans with it, and analyses it.
 func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a arm) (err error) {
 	family, checkpoint := a.method.Family, ""
-	var clocks []float64 // seconds of a step of each run, the median that it measured itself
+	// The training measures the median time of its steps, which is more precise than the
+	// time of the entire call with its start-up and checkpoints.
+	var clocks []float64 // seconds per step, one for each run
 	run := func(n int) error {
 		checkpoint = filepath.Join(dir, fmt.Sprintf("%s-%d", a.method.Name, n))
 		t := w.trial(data, checkpoint)
@@ -373,7 +398,7 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	}
 	switch {
 	case a.method.Trained():
-		if _, err = double(ctx, 2, run); err != nil {
+		if _, err = timeDoubling(ctx, 2, run); err != nil {
 			return err
 		}
 		for _, step := range clocks[max(0, len(clocks)-2):] {
@@ -384,7 +409,7 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 			return err
 		}
 	}
-	for _, e := range entries(checkpoint) {
+	for _, e := range entries(checkpoint) { // of the last run
 		if info, err := os.Stat(e); err == nil {
 			r.weights[family] += info.Size()
 		}
@@ -392,7 +417,7 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	t := w.trial(data, checkpoint)
 	defer t.Close()
 	t.Grid.Seeds = []int64{a.seed}
-	t.Grid.Temperature = max(t.Grid.Temperature, 0) // whether it is tuned makes no difference to the time
+	t.Grid.Temperature = max(t.Grid.Temperature, 0) // Tuned is negative; do not tune for a measurement
 	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), eval.SetNames()[:1]
 	if w.Planner != nil {
 		if err := t.timePlans(ctx, r, a); err != nil {
@@ -413,12 +438,13 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	return nil
 }
 
-// timePlans evaluates an arm with each solver, from the smallest tier on until one takes
-// enough, each twice. Nothing is written.
+// timePlans evaluates an arm twice with each solver, starting at the smallest tier,
+// until a tier takes at least enough; larger tiers are extrapolated. It writes
+// nothing.
 func (t *Workspace) timePlans(ctx context.Context, r *Rates, a arm) error {
 	steps := evaluateSteps(t, a)
 	slices.SortStableFunc(steps, func(x, y Step) int { return work(x.(*Evaluate).tier) - work(y.(*Evaluate).tier) })
-	slow := map[string]bool{} // solvers
+	slow := map[string]bool{} // solvers that need no larger tier
 	for _, step := range steps {
 		s := step.(*Evaluate)
 		if slow[s.solver] {

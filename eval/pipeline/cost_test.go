@@ -10,15 +10,16 @@ import (
 	"scalewm/model"
 )
 
-// What goes wrong in a measurement is its error.
+// A failure during a measurement is returned as its error.
 func TestDouble(t *testing.T) {
 	no := errors.New("no")
-	if _, err := double(t.Context(), 2, func(int) error { return no }); !errors.Is(err, no) {
+	if _, err := timeDoubling(t.Context(), 2, func(int) error { return no }); !errors.Is(err, no) {
 		t.Errorf("%v", err)
 	}
 }
 
-// A time widens a range on its own side; ranges are read in the unit that suits them.
+// with extends a range at the end where the time is outside. Ranges print in the unit
+// that suits their size.
 func TestSeconds(t *testing.T) {
 	s := Seconds{}.with(3).with(2).with(2.5).times(2).plus(Seconds{1, 1})
 	if s != (Seconds{5, 7}) {
@@ -31,7 +32,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// A trial times episodes, and draws no film, whose time is none of theirs.
+// A trial times episodes only and draws no film, whose time would count as theirs.
 func TestTrialMakesNoFilm(t *testing.T) {
 	w := tinyWorkspace(t, "tworoom")
 	w.Grid.Methods = lookUp(t, model.LookUp, model.Untrained)
@@ -46,7 +47,8 @@ func TestTrialMakesNoFilm(t *testing.T) {
 	}
 }
 
-// A tier that was not measured costs by its rollouts: T1 has 9,000, T5 has 30.
+// A tier that was not measured costs in proportion to its rollouts: T1 has 9,000, T5
+// 30.
 func TestPlanIsScaled(t *testing.T) {
 	tiers := eval.Tiers()
 	s := &Evaluate{solver: results.CEM, tier: tiers[0]}

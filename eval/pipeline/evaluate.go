@@ -13,26 +13,27 @@ import (
 	"scalewm/eval/results"
 )
 
-// Evaluate makes an arm's cells of one solver and tier in cells/, a cell for each
-// set, from the arm's checkpoint and the task's data set. The first such step of
-// a method on a task also leaves a film of one episode, watch/TASK-METHOD-TIER.gif.
+// Evaluate is the step that computes an arm's cells of one solver and tier, one per
+// set, in cells/, from the arm's checkpoint and the task's data set. The first such
+// step of a method on a task also makes a film of one episode,
+// watch/TASK-METHOD-TIER.gif.
 type Evaluate struct {
 	w *Workspace
 	arm
 	solver string    // "" for random actions
-	tier   eval.Tier // without a name for random actions
-	sets   []int     // of the task's sets
+	tier   eval.Tier // the zero value for random actions
+	sets   []int     // indices in the task's list of sets
 	film   bool
-	tune   *Tune // what chooses MPPI's temperature, where that is tuned
+	tune   *Tune // the step that tunes MPPI's temperature; nil if it is not tuned
 	id     string
-	ids    []string // of its cells, once they can be named
-	done   bool     // nothing was missing when it was asked last
+	ids    []string // cached ids of its cells; nil until they can be named
+	done   bool     // cached: the last State found nothing missing
 
-	Cells []results.Cell // after Run: the cells that are there
+	Cells []results.Cell // set by Run: existing and new cells
 }
 
-// evaluateSteps are an arm's evaluations: one for each solver and tier, one in
-// all for what does not plan.
+// evaluateSteps returns an arm's evaluations: one for each solver and tier, or a
+// single one if the method does not plan.
 func evaluateSteps(w *Workspace, a arm) (out []Step) {
 	g := &w.Grid
 	all := Evaluate{w: w, arm: a}
@@ -67,6 +68,8 @@ func (s *Evaluate) ID() string { return s.id }
 
 func (s *Evaluate) Stage() Stage { return StageEval }
 
+// Needs implements Step. The training comes first: shards keep evaluations of the
+// same checkpoint together.
 func (s *Evaluate) Needs() (ids []string) {
 	if s.method.Plans() {
 		ids = append(ids, trainID(s.arm))
@@ -80,6 +83,7 @@ func (s *Evaluate) Needs() (ids []string) {
 // Len and Part implement Divisible.
 func (s *Evaluate) Len() int { return len(s.sets) }
 
+// Part implements Divisible.
 func (s *Evaluate) Part(ours func(cell int) bool) Divisible {
 	part := *s
 	part.sets, part.ids = nil, nil
@@ -88,16 +92,19 @@ func (s *Evaluate) Part(ours func(cell int) bool) Divisible {
 			part.sets = append(part.sets, set)
 		}
 	}
-	part.film = s.film && len(part.sets) > 0 && part.sets[0] == s.sets[0] // one film, whatever the shards
+	// The shard with the first set makes the film, whatever the number of shards.
+	part.film = s.film && len(part.sets) > 0 && part.sets[0] == s.sets[0]
 	return &part
 }
 
+// State implements Step. The ids of the cells depend on the data set, the checkpoint
+// and the tuned temperature. Until those exist, all cells count as missing.
 func (s *Evaluate) State(context.Context) (State, error) {
 	all := len(s.sets)
-	if s.done && s.w.seen != nil { // the listing is the same
+	if s.done && s.w.listing != nil { // the listing did not change since
 		return State{Text: fmt.Sprintf("0 of %d cells to do", all), Cells: all}, nil
 	}
-	todo, torn := s.sets, []string(nil)
+	todo, torn := s.sets, []string(nil) // all, if the cells cannot be named yet
 	j, err := s.Job()
 	if err == nil {
 		var store cell.Store
@@ -110,11 +117,11 @@ func (s *Evaluate) State(context.Context) (State, error) {
 	if len(torn) > 0 {
 		text += fmt.Sprintf(", %d of them torn", len(torn))
 	}
-	return State{Text: text, Cells: all, Missing: len(todo)}, notYet(err)
+	return State{Text: text, Cells: all, Missing: len(todo)}, ignoreMissing(err)
 }
 
-// Job is the step's evaluation. Where the data set, the checkpoint or the temperature
-// is missing, the error is fs.ErrNotExist.
+// Job returns the step's evaluation. The error wraps fs.ErrNotExist if the data set,
+// the checkpoint or the tuned temperature is missing.
 func (s *Evaluate) Job() (eval.Job, error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
@@ -126,7 +133,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 	}
 	a := eval.Arm{Method: s.method.Name}
 	if s.method.Plans() {
-		if a, err = s.w.look(t, s.w.checkpoint(s.arm)); err != nil {
+		if a, err = s.w.describe(t, s.w.checkpoint(s.arm)); err != nil {
 			return eval.Job{}, err
 		}
 	}
@@ -144,7 +151,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 	return planning(j, s.solver, s.tier)
 }
 
-// Run makes the missing cells; a model is loaded only for them and for the film.
+// Run computes the missing cells. It loads the model only for them and for the film.
 func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	began := time.Now()
 	j, err := s.Job()
@@ -159,9 +166,9 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if text := assumed(s.w.Grid.Rules, j); text != "" && !s.w.now.assumed {
+	if text := assumed(s.w.Grid.Rules, j); text != "" && !s.w.opened.assumed {
 		s.w.Listener.Note(text)
-		s.w.now.assumed = true
+		s.w.opened.assumed = true
 	}
 	if s.film {
 		if e.Film, err = MissingFilm(s.w.dir, s.task, s.label(), s.filmOf(), false, s.w.Listener.Note); err != nil {
@@ -173,7 +180,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.Cells = made.Cells
-	failed := parts(made, nil)
+	failed := failures(made, nil)
 	if len(s.Cells) == 0 {
 		return "", failed
 	}
@@ -191,15 +198,15 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	return outcome, nil
 }
 
-// filmOf is the tier that the film is called after. What does not search has none; its film
-// carries the name of the first.
+// filmOf returns the tier in the film's name. Random actions have no tier; their film
+// is named after the grid's first, to be found next to the films of the methods.
 func (s *Evaluate) filmOf() string { return s.w.Grid.Tiers[0].Name }
 
-// found implements Divisible.
+// found implements Divisible. If the cells cannot be named yet, there are none.
 func (s *Evaluate) found(context.Context) (ids []string, err error) {
 	if s.ids == nil {
 		j, err := s.Job()
-		if err != nil { // what its cells are named by does not exist
+		if err != nil {
 			return nil, nil
 		}
 		if s.ids, err = j.IDs(); err != nil {

@@ -25,7 +25,8 @@ type Axes struct {
 	Sets    []string
 }
 
-// ParseAxes reads lists with commas.
+// ParseAxes parses comma-separated lists of solvers, tiers and sets. It returns a
+// RequestError if a name is unknown or a solver lacks one of the tiers.
 func ParseAxes(solvers, tiers, sets string) (Axes, error) {
 	of, err := eval.ParseSolvers(solvers)
 	at, err2 := eval.ParseTiers(tiers)
@@ -43,7 +44,8 @@ func ParseAxes(solvers, tiers, sets string) (Axes, error) {
 	return Axes{of, at, on}, err
 }
 
-// ReadRules are the published rules but for some settings, by their keywords.
+// ReadRules returns the published rules with some settings changed, given by their
+// keywords (the flags of `scalewm eval` with underscores).
 func ReadRules(given map[string]string) (results.Rules, error) {
 	r := results.Published()
 	for name, text := range given {
@@ -61,7 +63,8 @@ func ReadRules(given map[string]string) (results.Rules, error) {
 	return r, nil
 }
 
-// Request is an evaluation in the words of the flags of `scalewm eval`.
+// Request is an evaluation in terms of the flags of `scalewm eval`, as the command
+// line and the Python package give it.
 type Request struct {
 	Task     string            `json:"task"`
 	Data     string            `json:"data"` // the data set's file
@@ -73,10 +76,10 @@ type Request struct {
 	Episodes int               `json:"episodes"`
 	Batch    int               `json:"batch"` // see eval.Job
 	Workers  int               `json:"workers"`
-	Fresh    bool              `json:"fresh"` // existing cells and films are replaced; no flag of the program
+	Fresh    bool              `json:"fresh"` // replace existing cells and films; Python only
 }
 
-// Evaluation is the evaluation of one arm on a task, by solvers at tiers on sets.
+// Evaluation is the evaluation of one arm on a task, with solvers at tiers on sets.
 type Evaluation struct {
 	Request
 	Task envs.Task
@@ -86,7 +89,7 @@ type Evaluation struct {
 	Listener Listener
 }
 
-// Evaluation reads the request.
+// Evaluation parses the request. The error is a RequestError.
 func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error) {
 	e = Evaluation{Request: r, Version: version, Listener: l}
 	switch {
@@ -104,27 +107,31 @@ func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error
 	return e, err
 }
 
-// Subject is who is evaluated: an arm and its loaded model.
+// Subject is what is evaluated: an arm and its loaded model.
 type Subject struct {
-	Name string // of the checkpoint's folder or of the model, in messages
+	Name string // name of the checkpoint's folder or of the model, for messages
 	eval.Arm
 	eval.Agent
 }
 
-// Evaluated is what an evaluation left.
+// Evaluated is the result of Evaluation.Run: scores, failures, and the result of the
+// render gate in grey levels.
 type Evaluated struct {
 	Cells       []Score  `json:"cells"`
 	Failed      []string `json:"failed"`
 	RenderError float64  `json:"render_error"`
 }
 
-// Run makes the cells that are missing, with the film, and returns the scores of all. Before it
-// writes anything, it returns an error if the arm was not made for the task or if the folder holds other
-// results. A cell that fails is listed in the result.
+// Run computes the missing cells and the film, and returns the scores of all cells.
+// Before it writes anything, it returns an error if the arm does not fit the task or
+// if the results folder belongs to other data or another protocol. Cells that fail
+// are listed in the result and do not end the run.
 func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err error) {
 	out = Evaluated{Cells: []Score{}, Failed: []string{}} // in JSON empty lists, never null
 	defer Tidy(e.Out)
 	var cells []results.Cell
+	// The name of the evaluations in messages: as steps of a grid, but without a seed for
+	// arms that do not search.
 	method := model.MethodOf(s.Method)
 	if !s.Searches() {
 		method.Family = ""
@@ -146,7 +153,7 @@ func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err erro
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			for _, err := range parts(made, err) {
+			for _, err := range failures(made, err) {
 				out.Failed = append(out.Failed, fmt.Sprintf("%s: %v", id, err))
 				e.Listener.Failed(id, err)
 			}
@@ -162,7 +169,7 @@ func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err erro
 	return out, err
 }
 
-// Verify runs up to n existing cells again and compares them.
+// Verify evaluates up to n existing cells again and compares them; see eval.Verify.
 func (e Evaluation) Verify(ctx context.Context, s Subject, n int) (out []eval.Verdict, err error) {
 	err = e.each(ctx, s, false, func(_ results.Gate, jobs []eval.Evaluation) (err error) {
 		var all []eval.Job
@@ -175,11 +182,12 @@ func (e Evaluation) Verify(ctx context.Context, s Subject, n int) (out []eval.Ve
 	return out, err
 }
 
-// each opens the data set, compares it with what this machine draws, and does something with the evaluations
-// by each solver at each tier. MPPI's temperature is chosen if it may be.
+// each opens the data set, runs the render gate, and calls do with the evaluations,
+// one for each solver and tier. If MPPI's temperature is to be tuned and mayChoose is
+// set, it tunes it first.
 func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func(results.Gate, []eval.Evaluation) error) error {
 	if s.Python != "" && s.Searches() && slices.Contains(e.Solvers, results.Descent) {
-		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
+		return Requestf("solver %s needs a gradient, which a model in another program does not provide (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
 	}
 	file, err := hdf5.Open(e.Data)
 	if err != nil {
@@ -220,6 +228,7 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 		}
 		j.Temperature = c.Temperature
 	}
+	// One evaluation per solver and tier, in the order of the flags.
 	var all []eval.Evaluation
 	for _, solver := range e.Solvers {
 		if solver == results.Descent && model.MethodOf(s.Method).NoGradient {
@@ -238,7 +247,7 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 	return do(gate, all)
 }
 
-// planning is a job with a planner.
+// planning returns j with a solver at a tier and, for MPPI, its temperature.
 func planning(j eval.Job, solver string, tier eval.Tier) (_ eval.Job, err error) {
 	j.Solver = solver
 	if j.Tier, err = tier.For(solver); err == nil && solver == results.MPPI {
@@ -247,7 +256,8 @@ func planning(j eval.Job, solver string, tier eval.Tier) (_ eval.Job, err error)
 	return j, err
 }
 
-// assumed is a note on a temperature by the rules that the paper does not have, "" if there is nothing to note.
+// assumed returns a note if MPPI's temperature on the job's task is not one of the
+// paper's but a default, else "".
 func assumed(r results.Rules, j eval.Job) string {
 	if task := j.Task.Spec.Name; j.Solver == results.MPPI && eval.AssumesTemperature(r, task) {
 		return fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", task, j.Temperature)
@@ -255,13 +265,15 @@ func assumed(r results.Rules, j eval.Job) string {
 	return ""
 }
 
-// evaluationID names an evaluation: "evaluate tworoom lewm s3072 cem T1".
+// evaluationID returns the name of an evaluation, as the step of a grid has it:
+// "evaluate tworoom lewm s3072 cem T1".
 func evaluationID(name string, j eval.Job) string {
 	return strings.TrimSpace(strings.Join([]string{"evaluate", name, j.Solver, j.Tier.Name}, " "))
 }
 
-// parts are the failures of an evaluation, with err as one of them.
-func parts(o eval.Outcome, err error) (out Failures) {
+// failures returns the failures of an evaluation's sets, and err as one more if it is
+// not nil.
+func failures(o eval.Outcome, err error) (out Failures) {
 	for _, f := range o.Failed {
 		out = append(out, fmt.Errorf("set %s: %w", f.Set, f.Err))
 	}
@@ -271,7 +283,9 @@ func parts(o eval.Outcome, err error) (out Failures) {
 	return out
 }
 
-// reused says which cells existed before an evaluation, and when they were made; "" if none did.
+// reused returns a note on the cells that existed before an evaluation and when they
+// were computed, or "" if there were none. Without it a user who changed nothing that
+// matters would take old numbers for new ones.
 func reused(store cell.Store, o eval.Outcome) string {
 	var sets, dates []string
 	for _, c := range o.Cells {
@@ -279,7 +293,8 @@ func reused(store cell.Store, o eval.Outcome) string {
 			continue
 		}
 		var run results.Run
-		if store.LoadRun(c.ID, &run) != nil || run.Started == "" { // which no result depends on
+		// The run file is informative only: without it the cell is still valid.
+		if store.LoadRun(c.ID, &run) != nil || run.Started == "" {
 			run.Started = "at an unknown time"
 		}
 		sets, dates = append(sets, c.Spec.Set), append(dates, run.Started)

@@ -9,8 +9,9 @@ import (
 	"scalewm/model/train"
 )
 
-// openFeatures are what the frozen encoder of m makes of a training's frames, from the cache
-// next to the data set or as they are needed.
+// openFeatures returns the features that the frozen encoder of m computes from a
+// training's frames: from the cache next to the data set if they fit its limit, else
+// computed on demand. The features own the encoder's memory; the caller closes them.
 func openFeatures(ctx context.Context, o train.Options, frames dataset.FrameReader, m model.World, cache features.Limit) (train.Features, error) {
 	e, info := model.NewEncoder(m), m.Info()
 	source, note, err := features.Open(ctx, features.Options{Data: o.Data, Frames: frames, Path: o.DataPath,
@@ -24,7 +25,7 @@ func openFeatures(ctx context.Context, o train.Options, frames dataset.FrameRead
 	return encoded{source, e}, nil
 }
 
-// encoded are features with the memory of their encoder.
+// encoded is a source of features together with the encoder that it uses.
 type encoded struct {
 	features.Source
 	e *model.Encoder

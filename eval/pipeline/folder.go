@@ -21,36 +21,46 @@ import (
 	"scalewm/model/weights"
 )
 
-// A results folder has one protocol, and for each task one data set and one
-// training preset, of which arms may vary the task state and a weight; what else a
-// run varies may be added to it. What a folder is
-// stands in the small files that it holds anyway: the data sets' attributes, the
-// sets, and the sidecars and presets of the trainings.
+// A results folder has one protocol and, for each task, one data set and one training
+// preset, so that all of its cells may be compared. Arms may vary the task state and the
+// weight of the correlation term. All other settings are part of the cells' specs, and
+// results with different ones may share a folder.
+//
+// No file declares these properties. They are read from the small files that the folder
+// contains anyway: the evaluation sets, and the sidecars and presets of the trainings. So
+// folders can be copied and merged with ordinary tools.
 
-// claim is what is about to be put into a results folder.
+// claim describes what is about to be written to a results folder.
 type claim struct {
 	protocol string
 	task     envs.Task
-	path     string // of the task's data set
-	data     string // its fingerprint; "" while it does not exist
-	preset   *Preset
-	backbone *dinov2.File
-	but      string // name of the training's folder that is not compared with preset; nil compares none
+	path     string       // the task's data set
+	data     string       // fingerprint of the data set; "" if it does not exist yet
+	preset   *Preset      // training preset; nil: do not compare
+	backbone *dinov2.File // of methods with a frozen encoder
+	except   string       // name of the training folder that is not compared
 }
 
-// belongs returns an error if the folder has other results of a task, whose data set has the fingerprint data.
-func (w *Workspace) belongs(task envs.Task, data string) error {
-	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone}.on(w.dir)
+// checkFolder returns a RequestError if the folder has results of a task under another
+// protocol, on another data set than the one with the fingerprint data, or from
+// another training preset.
+func (w *Workspace) checkFolder(task envs.Task, data string) error {
+	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone}.check(w.dir)
 }
 
-// Admits returns an error if a folder has other results than those on a task's data set in the file path, of whatever training.
+// Admits returns a RequestError if a results folder has results under another
+// protocol, or on another data set of the task than the one at path with this
+// fingerprint. Trainings may differ: evaluations outside a grid may compare any
+// checkpoints.
 func Admits(folder, path, protocol string, task envs.Task, fingerprint string) error {
-	return claim{protocol: protocol, task: task, path: path, data: fingerprint}.on(folder)
+	return claim{protocol: protocol, task: task, path: path, data: fingerprint}.check(folder)
 }
 
-// notOurs refuses to replace files of a folder that says in no way that it is of this program: by the preset
-// that is written first, a sidecar or a resume point.
-func notOurs(dir string, names ...string) error {
+// checkOurs returns a RequestError if one of the named files exists in a folder that
+// nothing identifies as written by this program: not the preset, which a training
+// writes first, nor a sidecar or resume point. Then the files may be a user's own and
+// must not be replaced.
+func checkOurs(dir string, names ...string) error {
 	_, preset := LoadPreset(filepath.Join(dir, results.ConfigName))
 	_, sidecar := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if preset == nil || errors.Is(preset, errOlder) || sidecar == nil || train.Reached(dir) > 0 {
@@ -58,40 +68,43 @@ func notOurs(dir string, names ...string) error {
 	}
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return Requestf("%s is there and would be replaced, and nothing in the folder says that it is of scalewm (hint: choose another --out, or move it away)", filepath.Join(dir, name))
+			return Requestf("%s exists and would be replaced, but nothing in the folder shows that scalewm wrote it (hint: choose another --out, or move it away)", filepath.Join(dir, name))
 		}
 	}
 	return nil
 }
 
-func isThere(path string) bool { _, err := os.Stat(path); return err == nil }
+// exists reports whether a file or folder exists.
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// on returns an error if a folder has other results than the claim's.
-func (c claim) on(folder string) error {
+// check returns a RequestError if existing results in the folder contradict the claim.
+func (c claim) check(folder string) error {
 	name := c.task.Spec.Name
+	// refuse compares a file or training of the folder, which has the protocol, task and
+	// fingerprint given, with the claim.
 	refuse := func(path, protocol, of, from string) error {
 		switch {
 		case protocol != c.protocol:
-			return Requestf("%s was made under --protocol %s, and %s is asked for: a results folder has one protocol (hint: choose another --out)", path, protocol, c.protocol)
+			return Requestf("%s was made under --protocol %s, but this run uses %s: a results folder has one protocol (hint: choose another --out)", path, protocol, c.protocol)
 		case of == name && c.data != "" && from != c.data:
-			return Requestf("%s was made from a data set with the fingerprint %.12s, and that of %s is %.12s: a results folder has one data set a task (hint: choose another --out)", path, from, c.path, c.data)
+			return Requestf("%s was made from a data set with the fingerprint %.12s, but that of %s is %.12s: a results folder has one data set per task (hint: choose another --out)", path, from, c.path, c.data)
 		}
 		return nil
 	}
 	for _, path := range entries(results.Folder(folder).Sets()) {
-		if o, err := eval.OriginOf(path); err == nil { // a damaged one is drawn again
+		if o, err := eval.OriginOf(path); err == nil { // renderGate rewrites damaged ones
 			if err := refuse(path, o.Protocol, o.Task, o.Data); err != nil {
 				return err
 			}
 		}
 	}
 	for _, dir := range entries(results.Folder(folder).Trainings()) {
-		if filepath.Base(dir) == c.but {
+		if filepath.Base(dir) == c.except {
 			continue
 		}
 		of, arm, _, _ := results.ParseTraining(filepath.Base(dir))
 		m := model.MethodOf(arm.Method)
-		side, there := trained(dir, m, c.backbone)
+		side, there := readTraining(dir, m, c.backbone)
 		if side != nil {
 			if err := refuse(dir, side.Protocol, side.Task, side.Data); err != nil {
 				return err
@@ -102,16 +115,16 @@ func (c claim) on(folder string) error {
 		}
 		ours, err := c.preset.recipe(m, c.task.Spec.ActionDim, c.backbone)
 		if err != nil {
-			continue // it is not asked for, and says for itself what it is
+			continue // the preset cannot train this method, so that the run does not include it
 		}
 		if key, is, asked := there.shared().differs(ours.shared()); key != "" {
-			return Requestf("%s was trained with %s = %s, and the preset says %s: a results folder has one training preset a task (hint: choose another --out)", dir, key, is, asked)
+			return Requestf("%s was trained with %s = %s, but the preset says %s: a results folder has one training preset per task (hint: choose another --out)", dir, key, is, asked)
 		}
 	}
 	return nil
 }
 
-// fingerprint is that of the task's data set.
+// fingerprint returns the fingerprint of the task's data set.
 func (w *Workspace) fingerprint(task envs.Task) (string, error) {
 	t, err := w.open(task)
 	if err != nil {
@@ -120,7 +133,8 @@ func (w *Workspace) fingerprint(task envs.Task) (string, error) {
 	return t.file.Fingerprint()
 }
 
-// resultsOn is the fingerprint of the data set that the folder has results on, "" where it has none yet.
+// resultsOn returns the fingerprint of the data set that the folder has results on
+// for a task, "" if there are none yet.
 func (w *Workspace) resultsOn(task envs.Task) string {
 	for _, path := range entries(results.Folder(w.dir).Sets()) {
 		if o, err := eval.OriginOf(path); err == nil && o.Task == task.Spec.Name {
@@ -130,26 +144,27 @@ func (w *Workspace) resultsOn(task envs.Task) string {
 	return ""
 }
 
-// entries are the paths of what stands in a folder, none where there is no folder.
+// entries returns the paths of the entries of a folder; none if it does not exist.
 func entries(dir string) (paths []string) {
-	all, _ := os.ReadDir(dir) // what cannot be read, the steps that need it will tell of
+	all, _ := os.ReadDir(dir) // the steps that need an unreadable entry report the error
 	for _, e := range all {
 		paths = append(paths, filepath.Join(dir, e.Name()))
 	}
 	return paths
 }
 
-// shared is the recipe without what arms of a folder may vary (see variant).
+// shared returns the recipe without the values that arms of one folder may vary (see
+// variant).
 func (r recipe) shared() recipe {
 	r.Train.Q, r.Train.Weights = "", maps.Clone(r.Train.Weights)
 	delete(r.Train.Weights, model.Correlation)
 	return r
 }
 
-// trained reads what the folder of a method's training says of itself: a finished
-// training has a sidecar, one under way only its preset. What is missing or damaged, or
-// says too little, is nil.
-func trained(dir string, m model.Method, backbone *dinov2.File) (*weights.Sidecar, *recipe) {
+// readTraining returns what a training's folder records about itself. A finished training
+// has a sidecar; an unfinished one has only its preset, so that side is nil. Whatever
+// is missing, damaged or incomplete is nil.
+func readTraining(dir string, m model.Method, backbone *dinov2.File) (*weights.Sidecar, *recipe) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if err != nil {
 		if p, err := LoadPreset(filepath.Join(dir, results.ConfigName)); err == nil {
@@ -166,7 +181,7 @@ func trained(dir string, m model.Method, backbone *dinov2.File) (*weights.Sideca
 	return side, &r
 }
 
-// recipeOf is what a sidecar says of its training.
+// recipeOf returns the recipe in a sidecar.
 func recipeOf(side *weights.Sidecar) (r recipe, err error) {
 	if err := json.Unmarshal(side.Train, &r.Train); err != nil {
 		return r, err
@@ -178,10 +193,10 @@ func recipeOf(side *weights.Sidecar) (r recipe, err error) {
 	return r, err
 }
 
-// differs names the first key that two recipes have different values of, "" where
-// they are the same.
+// differs returns the first key, in alphabetical order, in which two recipes differ,
+// with both values; "" if they are equal.
 func (r recipe) differs(from recipe) (key, ours, theirs string) {
-	if reflect.DeepEqual(r, from) { // which most are, and the texts take much longer
+	if reflect.DeepEqual(r, from) { // the common case; encoding as text takes much longer
 		return "", "", ""
 	}
 	a, b := values(r), values(from)
@@ -202,7 +217,7 @@ func orNothing(value string) string {
 	return value
 }
 
-// values are a recipe's values by their keys: "train.steps" is "12".
+// values returns a recipe as TOML keys and values: "train.steps" is "12".
 func values(r recipe) map[string]string {
 	var text strings.Builder
 	enc := toml.NewEncoder(&text)

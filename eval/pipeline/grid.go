@@ -13,52 +13,55 @@ import (
 	"scalewm/model"
 )
 
-// Grid is what a reproduction covers: the product of its axes, of which methods
-// that do not plan take part in tasks and sets only.
+// Grid is what a reproduction covers: the product of its axes. Methods that do not
+// plan, such as random actions, vary with tasks and sets only.
 type Grid struct {
-	Preset  Preset // of the data sets and trainings; its caps hold for the axes below
+	Preset  Preset // numbers of data sets and trainings; its at_most tables cap the axes below
 	Tasks   []envs.Task
 	Methods []model.Method
-	Seeds   []int64 // of the trainings
-	// Qs and ScaleWeights vary the methods whose loss has a term that sees the task
-	// state: which state, and the weight of the correlation; none is the preset's.
+	Seeds   []int64 // training seeds; the first also makes films and tunes temperatures
+	// Qs and ScaleWeights vary the methods with a loss term on the task state: which
+	// state, and the weight of the correlation term. Empty means the preset's.
 	Qs           []string
 	ScaleWeights []float64
 
 	results.Rules
 	Axes
-	Episodes int // of a set
+	Episodes int // per set
 
-	Analyses []string          // of each checkpoint
-	Rollouts analysis.Settings // of the analysis of that name
+	Analyses []string          // names of the analyses of each checkpoint
+	Rollouts analysis.Settings // settings of the analysis "rollout"
 }
 
-// sets are those that a task is evaluated on.
+// sets returns the names of the sets on which a task is evaluated.
 func (g *Grid) sets(task string) []string {
 	return g.Sets[:atMost(len(g.Sets), g.Preset.Eval.SetsAtMost[task])]
 }
 
-// episodes are those of a set of a task.
+// episodes returns the number of episodes in a set of a task.
 func (g *Grid) episodes(task string) int { return atMost(g.Episodes, g.Preset.Eval.AtMost[task]) }
 
-// Check is a RequestError where preset and tasks rule a result out whatever is collected: clips longer than
-// episodes, fewer clips than a batch, fewer starts than a set, blocks that are not those of the evaluation's plans.
+// Check returns a RequestError if the preset makes a result impossible on some task,
+// whatever is collected: clips longer than episodes, fewer clips than a batch, fewer
+// starts than a set, or a frame skip other than the evaluation's block. Without it a
+// run would fail hours later, after collecting.
 func (g *Grid) Check() error {
-	const maxSet = 50_000 // episodes of a cell, in safefile.MaxCell
+	const maxSet = 50_000 // episodes of a cell that fit in safefile.MaxCell
 	if g.Preset.Train.QColumns != "" {
-		return Requestf("train.q_columns is for data sets without a task, which only `scalewm train` takes (hint: leave it out)")
+		return Requestf("train.q_columns is for data sets without a task, which only `scalewm train` accepts (hint: remove the key)")
 	}
 	for _, t := range g.Tasks {
-		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // of an episode, with the row of the reset
+		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // rows of the longest episode: the reset and all steps
 		collected := g.Preset.Collect.EpisodesOf(name)
 		drawn := collected
 		if g.HeldOut() {
 			drawn = len(dataset.HeldOut("", collected))
 		}
 		most := min(maxSet, drawn*max(rows-g.GoalOffset, 0))
-		named := !slices.ContainsFunc(g.Sets, func(s string) bool { return !strings.HasSuffix(s, ".json") }) // which say what they hold
+		// Sets that are all files contain their starts, so that none are drawn.
+		named := !slices.ContainsFunc(g.Sets, func(s string) bool { return !strings.HasSuffix(s, ".json") })
 		if n := g.episodes(name); n > most && !named {
-			return Requestf("eval.episodes is %d, and the %d episodes of %s that can be drawn from have at most %d starts for a set (hint: fewer episodes a set, or a larger collect.episodes; a set has at most %d)", n, drawn, name, most, maxSet)
+			return Requestf("eval.episodes is %d, but the %d episodes of %s to draw from have at most %d starts for a set (hint: fewer episodes per set, or a larger collect.episodes; a set has at most %d)", n, drawn, name, most, maxSet)
 		}
 		for _, m := range g.Methods {
 			if !m.Plans() {
@@ -74,21 +77,23 @@ func (g *Grid) Check() error {
 				batch = section + ".batch"
 			}
 			clip := info.ClipFrames() * info.FrameSkip
-			switch clips := (collected - collected/10) * (rows - clip + 1); { // a tenth is held out
+			// A tenth of the episodes is held out. Episodes may be shorter, so this is an
+			// upper bound: Check must not reject what could work.
+			switch clips := (collected - collected/10) * (rows - clip + 1); {
 			case info.FrameSkip != eval.Block:
-				return Requestf("%s.frame_skip is %d, and evaluations plan in blocks of %d steps (hint: %s.frame_skip=%d; `scalewm train` takes others)", section, info.FrameSkip, eval.Block, section, eval.Block)
+				return Requestf("%s.frame_skip is %d, but evaluations plan in blocks of %d steps (hint: %s.frame_skip=%d; `scalewm train` accepts others)", section, info.FrameSkip, eval.Block, section, eval.Block)
 			case clip > rows:
-				return Requestf("%s.history is %d: a clip of %d frames that are %d rows apart has %d rows, and an episode of %s at most %d (hint: history is at most %d)", section, info.History, info.ClipFrames(), info.FrameSkip, clip, name, rows, rows/info.FrameSkip-1)
+				return Requestf("%s.history is %d: a clip of %d frames that are %d rows apart has %d rows, but an episode of %s has at most %d (hint: history is at most %d)", section, info.History, info.ClipFrames(), info.FrameSkip, clip, name, rows, rows/info.FrameSkip-1)
 			case r.Train.Batch > clips:
-				return Requestf("%s is %d, and %d episodes of %s have at most %d clips to train on (hint: a smaller batch, or a larger collect.episodes)", batch, r.Train.Batch, collected, name, clips)
+				return Requestf("%s is %d, but %d episodes of %s have at most %d clips to train on (hint: a smaller batch, or a larger collect.episodes)", batch, r.Train.Batch, collected, name, clips)
 			}
 		}
 	}
 	return nil
 }
 
-// arm is one line of the grid: a method, or a variant of it, that is trained on a
-// task with a seed.
+// arm is one line of the grid: a method or a variant of it, trained on a task with a
+// seed.
 type arm struct {
 	task   envs.Task
 	method model.Method
@@ -96,7 +101,8 @@ type arm struct {
 	variant
 }
 
-// name is the arm in a step's ID: "tworoom lewm s3072", or "tworoom random".
+// name returns the arm's part of a step's ID: "tworoom lewm s3072" or "tworoom
+// random".
 func (a arm) name() string {
 	words := []string{a.task.Spec.Name, a.label().String()}
 	if a.method.Plans() {
@@ -105,7 +111,8 @@ func (a arm) name() string {
 	return strings.Join(words, " ")
 }
 
-// arms lists the grid's lines of one task. What does not plan has no seed.
+// arms returns the arms of a task in the grid's order. Methods that do not plan have
+// one arm, since there is nothing to seed.
 func (g *Grid) arms(task envs.Task) []arm {
 	var out []arm
 	for _, m := range g.Methods {
@@ -122,22 +129,27 @@ func (g *Grid) arms(task envs.Task) []arm {
 	return out
 }
 
-// kinds are the kinds of steps: of each task, of each arm of it, and of the whole
-// grid. Each lists its steps, which may be none; they follow one another in the
-// order of this table. A new kind is a file with its type and a line here.
+// kinds lists the constructors of steps: those called once per task, once per arm,
+// and once for the grid. Each returns its steps, possibly none, and the graph
+// contains them in the order of this table. A new kind of step is a file with its
+// type and an entry here.
 var kinds = struct {
 	task, arm []func(*Workspace, arm) []Step
-	grid      []func(*Workspace, Graph) []Step // from the steps before
+	// grid receives the graph so far, that is the steps of all tasks and arms.
+	grid []func(*Workspace, Graph) []Step
 }{
 	task: []func(*Workspace, arm) []Step{collectSteps, tuneSteps},
 	arm:  []func(*Workspace, arm) []Step{trainSteps, evaluateSteps, analyseSteps},
 	grid: []func(*Workspace, Graph) []Step{reportSteps},
 }
 
-// Graph lists the steps of the workspace's grid. It depends on the grid alone.
+// Graph returns the steps of the workspace's grid. It depends on the grid alone and
+// not on existing results, so that every machine of a cluster has the same graph. A
+// step that several constructors return, such as the training that tuning needs,
+// appears once, at its first position.
 func (w *Workspace) Graph() Graph {
 	var out Graph
-	listed := map[string]bool{}
+	listed := map[string]bool{} // IDs in out
 	add := func(kinds []func(*Workspace, arm) []Step, a arm) {
 		for _, steps := range kinds {
 			for _, s := range steps(w, a) {
@@ -159,7 +171,7 @@ func (w *Workspace) Graph() Graph {
 	return out
 }
 
-// atMost is n, or the cap where there is one that is lower.
+// atMost returns n limited by limit, where 0 means no limit.
 func atMost(n, limit int) int {
 	if limit > 0 {
 		return min(n, limit)

@@ -33,8 +33,8 @@ func lookUp[T any](t *testing.T, find func(string) (T, error), names ...string) 
 	return out
 }
 
-// smallGrid is two tasks, of which cube has fewer sets, with two methods and the
-// random floor.
+// smallGrid has two tasks, of which cube has fewer sets, two methods, and the random
+// floor.
 func smallGrid(t *testing.T) Grid {
 	g := Grid{Tasks: lookUp(t, envs.Lookup, "pusht", "cube"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "random"), Seeds: []int64{1, 2},
 		Rules: results.Published(), Axes: Axes{Solvers: []string{results.CEM, results.MPPI}, Sets: []string{"s101", "s102", "s103"}}}
@@ -43,7 +43,7 @@ func smallGrid(t *testing.T) Grid {
 	return g
 }
 
-// names lists steps, and how many cells they have.
+// names returns the IDs of steps and their numbers of cells.
 func names(g Graph) (out []string) {
 	for _, s := range g {
 		name := s.ID()
@@ -55,7 +55,7 @@ func names(g Graph) (out []string) {
 	return out
 }
 
-// TestGraph: the whole graph of a grid of one task, by hand.
+// TestGraph compares the graph of a grid with one task with a list written by hand.
 func TestGraph(t *testing.T) {
 	w := &Workspace{Grid: smallGrid(t)}
 	w.Grid.Tasks, w.Grid.Methods, w.Grid.Seeds = w.Grid.Tasks[1:], lookUp(t, model.LookUp, "scale", "lewm", "random"), []int64{7}
@@ -86,7 +86,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// cellsOf counts how often each cell of the grid is listed.
+// cellsOf counts how often the graph contains each cell of the grid.
 func cellsOf(g Graph) map[string]int {
 	out := map[string]int{}
 	for _, s := range Of[*Evaluate](g) {
@@ -97,9 +97,9 @@ func cellsOf(g Graph) map[string]int {
 	return out
 }
 
-// TestGridShards: whatever the number of shards, every cell of a grid is listed
-// once in all, after the data and the checkpoint that it needs; no two shards of a
-// grid with enough arms train the same one, and each film is made once.
+// TestGridShards checks for many numbers of shards that every cell of a grid belongs
+// to exactly one shard, after the data set and the checkpoint that it needs. No two
+// shards of a grid with enough arms train the same arm, and each film is made once.
 func TestGridShards(t *testing.T) {
 	w := &Workspace{Grid: smallGrid(t)}
 	whole := cellsOf(w.Graph())
@@ -141,7 +141,7 @@ func TestGridShards(t *testing.T) {
 	}
 }
 
-// inOrder checks that a graph has what its steps need, before them.
+// inOrder checks that each step of a graph follows the steps that it needs.
 func inOrder(t *testing.T, g Graph) {
 	t.Helper()
 	before := map[string]bool{}
@@ -155,9 +155,9 @@ func inOrder(t *testing.T, g Graph) {
 	}
 }
 
-// Variants are arms of their own; what the preset says is the plain arm, and a task
-// that lacks a state has no arm with it. Weights of the correlation are those of
-// docs/sources.md#loss-weights: 0.15 on Reacher, else 0.1.
+// Variants are separate arms. The preset's value is the plain arm, and a task that
+// lacks a state has no arm with it. The preset's weights of the correlation are those
+// of docs/sources.md#loss-weights: 0.15 on Reacher, else 0.1.
 func TestVariants(t *testing.T) {
 	g := Grid{Tasks: lookUp(t, envs.Lookup, "cube", "tworoom"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "random"), Seeds: []int64{7},
 		Qs: []string{"half", "full"}, ScaleWeights: []float64{.3, .1}}
@@ -192,9 +192,9 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// A state that the task does not have is refused for methods too whose loss sees none, and
-// before anything is made: the step's state is asked first. Cube has the state half, Two-Room does not
-// (docs/sources.md#task-state-q).
+// A state that the task does not have is an error even for methods whose loss uses
+// none, and before anything is computed: State returns it. Cube has the state half,
+// Two-Room does not (docs/sources.md#task-state-q).
 func TestUnknownState(t *testing.T) {
 	w := &Workspace{dir: t.TempDir()}
 	w.Grid = Grid{Methods: lookUp(t, model.LookUp, "lewm"), Seeds: []int64{7}}
@@ -215,8 +215,8 @@ func TestUnknownState(t *testing.T) {
 	}
 }
 
-// What preset and tasks rule out is refused before anything is collected. Two-Room's episodes have 101 rows at most,
-// 76 of which have a goal 25 rows on.
+// What preset and tasks make impossible is an error before anything is collected.
+// Two-Room's episodes have at most 101 rows, 76 of which have a goal 25 rows later.
 func TestGridCheck(t *testing.T) {
 	for _, c := range []struct {
 		changes []string
@@ -226,22 +226,22 @@ func TestGridCheck(t *testing.T) {
 	}{
 		{},
 		{changes: []string{"model.history=19"}}, // clips of 100 rows
-		{changes: []string{"model.history=20"}, want: "model.history is 20: a clip of 21 frames that are 5 rows apart has 105 rows, and an episode of tworoom at most 101 (hint: history is at most 19)"},
+		{changes: []string{"model.history=20"}, want: "model.history is 20: a clip of 21 frames that are 5 rows apart has 105 rows, but an episode of tworoom has at most 101 (hint: history is at most 19)"},
 		{changes: []string{"model.history=1000"}, want: "model.history is 1000"},
-		{changes: []string{"model.frame_skip=1000"}, want: "model.frame_skip is 1000, and evaluations plan in blocks of 5 steps (hint: "},
+		{changes: []string{"model.frame_skip=1000"}, want: "model.frame_skip is 1000, but evaluations plan in blocks of 5 steps (hint: "},
 		{changes: []string{"model.frame_skip=4"}, want: "model.frame_skip is 4"},
 		{changes: []string{"dinowm.history=1000", "dinowm.position_frames=1000"}, method: "dinowm-random", want: "dinowm.history is 1000"},
 		{changes: []string{"dinowm.history=1000", "dinowm.position_frames=1000"}}, // of a method that is not in the grid
 		{changes: []string{"dinowm.batch=60000"}, method: "dinowm-random", want: "dinowm.batch is 60000"},
-		{changes: []string{"train.batch=65536"}, want: "train.batch is 65536, and 500 episodes of tworoom have at most 36900 clips to train on (hint: "}, // 450 x (101 - 20 + 1)
+		{changes: []string{"train.batch=65536"}, want: "train.batch is 65536, but 500 episodes of tworoom have at most 36900 clips to train on (hint: "}, // 450 x (101 - 20 + 1)
 		{changes: []string{"collect.episodes=1", "train.batch=82", "eval.episodes=76"}},
 		{changes: []string{"collect.episodes=1", "train.batch=83"}, want: "train.batch is 83"},
-		{changes: []string{"collect.episodes=1", "train.batch=64", "eval.episodes=77"}, want: "eval.episodes is 77, and the 1 episodes of tworoom that can be drawn from have at most 76 starts"},
+		{changes: []string{"collect.episodes=1", "train.batch=64", "eval.episodes=77"}, want: "eval.episodes is 77, but the 1 episodes of tworoom to draw from have at most 76 starts"},
 		{changes: []string{"collect.episodes_by_task={tworoom=1}", "train.batch=64", "eval.episodes=77"}, want: "eval.episodes is 77"},
 		{changes: []string{"eval.episodes=1000000000000"}, want: "eval.episodes is 1000000000000"},
 		{changes: []string{"eval.episodes=1000000000000", "eval.at_most={tworoom=5}"}},
 		{changes: []string{"collect.episodes=10000000", "eval.episodes=50001"}, want: "a set has at most 50000"},
-		{changes: []string{"eval.episodes=3801"}, strict: true, want: "and the 50 episodes of tworoom that can be drawn from have at most 3800"},
+		{changes: []string{"eval.episodes=3801"}, strict: true, want: "but the 50 episodes of tworoom to draw from have at most 3800"},
 		{changes: []string{"model.history=1000", "model.frame_skip=1000", "eval.episodes=5"}, method: "random"}, // which has no model
 	} {
 		p, err := LoadPreset("nano", c.changes...)
@@ -273,7 +273,7 @@ func TestGridCheck(t *testing.T) {
 	}
 }
 
-// A preset of sizes that no machine trains is refused where it is read.
+// A preset with sizes that no machine could train is an error when it is read.
 func TestPresetSizesAreBounded(t *testing.T) {
 	for change, want := range map[string]string{
 		"model.image_size=10000":             "image_size (frame_size of a backbone) is 10000 (hint: at most 1024",

@@ -8,8 +8,9 @@ import (
 	"scalewm/envs"
 )
 
-// TaskOf is the task of a name. That of dataset.NoTask is what the data set in the file path
-// says of itself, with the task state of some of its columns (dataset.OwnTask).
+// TaskOf returns the task of a name. The name dataset.NoTask stands for a data set of
+// a system that is not simulated here: its task is what the data set at path says
+// about itself, with the given columns as its task state (see dataset.OwnTask).
 func TaskOf(name, path, columns string) (t envs.Task, err error) {
 	if name != dataset.NoTask {
 		if t, err = envs.Lookup(name); err != nil {

@@ -1,11 +1,23 @@
-// Package pipeline reproduces a grid: the axes of a Grid become a Graph of steps
-// (collect, train, tune, evaluate, report), each a value that says what is there
-// of its result and makes what is missing. What holds for all steps (order,
-// shards, failures, dry runs) is written once over the graph; each kind of step
-// has a file of its own.
+// Package pipeline reproduces a grid of experiments: tasks, methods, seeds, solvers, tiers
+// and evaluation sets.
 //
-// The package is silent: a Listener hears what happens. It knows tasks by package
-// envs and methods by the table in package model, and nothing of a command line.
+// A Grid is the product of these axes. Workspace.Graph turns it into a Graph of steps:
+// collect a data set, tune MPPI's temperature, train, evaluate, analyse, report. A Step
+// reports how much of its result exists (State) and computes the rest (Run), so that
+// resuming is running the same graph again. Everything that applies to all steps is
+// implemented once, over the graph: order, failures, dry runs (Graph.DryRun), shards
+// (Graph.Shard), the stages of a batch system (Graph.Stage), and sharing results through an
+// object store (Workspace.Run). Each kind of step has its own file.
+//
+// A typical caller reads a Preset with LoadPreset, fills a Grid, makes a Workspace for a
+// results folder with NewWorkspace, calls Graph.Check to find requests that contradict the
+// folder, and then Workspace.Run.
+//
+// The package also evaluates a single arm outside a grid (Evaluation) and describes a
+// single training (Training), for the commands eval and train and for the Python package.
+//
+// The package prints nothing and does not know the command line; a Listener receives its
+// progress. Mistakes in what the user requested are RequestErrors.
 package pipeline
 
 import (
@@ -17,31 +29,35 @@ import (
 	"scalewm/dataset/cell"
 )
 
-// Step is a piece of work whose result lies in the results folder.
+// Step is a unit of work of the graph. Its result is a set of files in the results
+// folder, and the files alone say whether it is done: a step remembers nothing from
+// earlier runs of the program.
 type Step interface {
-	// ID names the step by its kind and by what it works on: "train tworoom
-	// scale s3072". It is unique in a graph and stays the same between runs.
+	// ID names the step by its kind and its subject: "train tworoom scale s3072". It is
+	// unique in a graph and the same in every run.
 	ID() string
-	// Stage is the stage that the step belongs to. What it needs belongs to the same
-	// one or to an earlier one.
+	// Stage is the stage that the step belongs to. The steps that it needs belong to the
+	// same stage or to an earlier one.
 	Stage() Stage
-	// Needs lists the IDs of the steps whose results this one reads. The first
-	// one is the most particular: Divisible steps that share it go to one shard.
+	// Needs lists the IDs of the steps whose results this one reads. The first must be the
+	// most specific one, such as the training of an evaluation: Divisible steps with the
+	// same first need form a group, which shards try to keep together.
 	Needs() []string
-	// State says what is there of the result. It writes nothing. A RequestError
-	// refuses a step whose result does not belong beside what is there.
+	// State returns how much of the result exists. It writes nothing. It returns a
+	// RequestError if the step would conflict with the existing contents of the results
+	// folder.
 	State(ctx context.Context) (State, error)
-	// Run makes what is missing of the result and says in a few words what became
-	// of it. A result that is there is kept, and checked to be what is asked for.
-	// A step of which some parts failed returns Failures.
+	// Run computes the missing part of the result and describes the outcome in a few
+	// words. It keeps existing results, after checking that they are the requested ones.
+	// If only parts of the step failed, the error is of type Failures.
 	Run(ctx context.Context) (outcome string, err error)
 }
 
-// State is what a dry run says of a step.
+// State is how much of a step's result exists, as a dry run reports it.
 type State struct {
 	Text    string // "done", or what is to do
-	Cells   int    // that the step's result consists of; 0 unless it is Divisible
-	Missing int    // cells among them that Run would make
+	Cells   int    // number of cells of the step's result; 0 unless the step is Divisible
+	Missing int    // number of those cells that Run would compute
 }
 
 var (
@@ -49,48 +65,52 @@ var (
 	toDo = State{Text: "to do"}
 )
 
-// done says that nothing is missing.
+// done reports whether nothing is missing.
 func (s State) done() bool { return s == done || s.Cells > 0 && s.Missing == 0 }
 
-// Divisible is a step whose result is cells, which shards can share.
+// Divisible is a step whose result consists of cells, which several shards can
+// compute.
 type Divisible interface {
 	Step
-	Len() int // cells
-	// Part is the step with those of its cells, by index, that ours says yes to.
+	Len() int // number of cells
+	// Part returns the step restricted to the cells, by index, for which ours is true.
 	Part(ours func(cell int) bool) Divisible
-	// found are the ids of its existing cells by the listing of the folder. Files may be damaged,
-	// which the step and the report check.
+	// found returns the ids of the step's cells that a listing of the folder shows. It
+	// does not read them: the step and the report find damaged files.
 	found(ctx context.Context) (ids []string, err error)
 }
 
-// Failures are the errors of a step's parts.
+// Failures are the errors of the parts of a step that otherwise has a result, for
+// instance of single sets of an evaluation.
 type Failures []error
 
 func (f Failures) Error() string { return fmt.Sprint([]error(f)) }
 
-// Listener hears of a run. Progress may be called from any goroutine, the others
-// are called from the one that runs the graph.
+// Listener receives the events of a run. Progress may be called from any goroutine;
+// the other methods are called from the goroutine that runs the graph.
 type Listener interface {
-	Begin(id string, i, n int)               // a step begins, number i (from 1) of n
+	Begin(id string, i, n int)               // a step begins: number i (from 1) of n
 	Progress(done, total int64, note string) // of the step that began last
-	Note(text string)                        // what a person should know about it
-	End(id, outcome string)                  // the step's result is there, or what could be made of it
-	Failed(id string, err error)             // the step failed, or one of its parts
+	Note(text string)                        // something the user should know about that step
+	End(id, outcome string)                  // the step has a result, perhaps an incomplete one
+	Failed(id string, err error)             // the step or one of its parts failed
 }
 
-// Graph lists steps in an order in which they can be done.
+// Graph is a list of steps in topological order: each step follows those that it
+// needs.
 type Graph []Step
 
-// Run runs the steps one after another. A step that fails does not end the run:
-// what needs it is left out, the rest goes on, and the failures are returned, a
-// line each. The error is that of an interruption.
+// Run runs the steps in order. A step that fails does not end the run: the steps that
+// need it, directly or indirectly, are skipped, and all others still run. Run returns
+// one line per failure. The error is not nil only if ctx was cancelled.
 func (g Graph) Run(ctx context.Context, l Listener) (failed []string, err error) {
 	return g.run(ctx, l, Step.Run)
 }
 
+// run is Run with another function in place of Step.Run.
 func (g Graph) run(ctx context.Context, l Listener, runStep func(Step, context.Context) (string, error)) (failed []string, err error) {
-	failed = []string{}
-	without := map[string]bool{} // steps that have no result
+	failed = []string{}          // in JSON an empty list, never null
+	without := map[string]bool{} // IDs of steps without a result: failed or skipped
 	for i, s := range g {
 		id := s.ID()
 		if without[id] = slices.ContainsFunc(s.Needs(), func(need string) bool { return without[need] }); without[id] {
@@ -98,9 +118,12 @@ func (g Graph) run(ctx context.Context, l Listener, runStep func(Step, context.C
 		}
 		l.Begin(id, i+1, len(g))
 		outcome, err := runStep(s, ctx)
+		// Whatever a step returned after a cancellation is a consequence of it and not a
+		// failure of the step.
 		if ctx.Err() != nil {
 			return failed, ctx.Err()
 		}
+		// A step with failed parts has an incomplete result: steps that need it are skipped.
 		var parts Failures
 		if some, ok := err.(Failures); ok {
 			parts = some
@@ -119,8 +142,9 @@ func (g Graph) run(ctx context.Context, l Listener, runStep func(Step, context.C
 	return failed, nil
 }
 
-// Check refuses a graph of which a step cannot be done beside what is there, before
-// anything is written. A state that cannot be had otherwise is for Run to tell of.
+// Check returns a RequestError, before anything is written, if a step would conflict
+// with existing results. It ignores other errors of reading a step's state: Run
+// reports them for the step concerned and runs the others.
 func (g Graph) Check(ctx context.Context) error {
 	for _, s := range g {
 		_, err := s.State(ctx)
@@ -134,27 +158,32 @@ func (g Graph) Check(ctx context.Context) error {
 	return nil
 }
 
-// Shard is one shard's part of the graph: some of the cells of Divisible steps,
-// with all steps that these need, so that shards can work in folders of their
-// own; in a shared folder what one has made the others find. Divisible steps with
-// the same first need are a group. Groups are dealt out to shards in turn; where
-// there are more shards than groups, the shards of a group share its cells in
-// turn. A part of the graph depends on nothing but the graph and the shard.
+// Shard returns one shard's part of the graph: some of the cells of the Divisible
+// steps, and all steps that these need. The needs are included in full, so that
+// shards can run in separate folders without communication; in a shared folder a
+// shard finds what another one has already made, or waits for its lock.
+//
+// Divisible steps with the same first need (normally a training) form a group. Groups
+// are assigned to shards round-robin, so that as few shards as possible make the same
+// checkpoint. If there are more shards than groups, the shards of a group share its
+// cells round-robin. The assignment depends on the graph and the shard only and not
+// on existing results: shards that start at different times must agree on it.
 func (g Graph) Shard(shard cell.Shard) Graph {
 	if shard.N <= 1 {
 		return g
 	}
 	part := make(Graph, len(g))
-	for i, makers := range g.dealt(shard.N, func(Step) bool { return true }) {
-		part[i] = share(g[i], makers, shard)
+	for i, shards := range g.assignment(shard.N, func(Step) bool { return true }) {
+		part[i] = partOf(g[i], shards, shard)
 	}
 	return g.withNeeds(part, func(s Step) Step { return s })
 }
 
-// dealt lists, for each Divisible step in its place in the graph that is among, which of n
-// shards makes each of its cells; nothing for other steps.
-func (g Graph) dealt(n int, among func(Step) bool) [][]int {
-	groups := map[string]int{} // by first need, numbered in the order of the graph
+// assignment returns, for each step at its index in the graph, which of n shards
+// computes each of its cells. It covers the Divisible steps for which among is true;
+// the entries of all other steps are nil.
+func (g Graph) assignment(n int, among func(Step) bool) [][]int {
+	groups := map[string]int{} // number of each group in the order of the graph, by first need
 	for _, s := range g {
 		if d, ok := s.(Divisible); ok && among(s) {
 			if _, known := groups[d.Needs()[0]]; !known {
@@ -162,8 +191,8 @@ func (g Graph) dealt(n int, among func(Step) bool) [][]int {
 			}
 		}
 	}
-	cells := make([]int, len(groups)) // of each group so far
-	makers := make([][]int, len(g))
+	cells := make([]int, len(groups)) // cells of each group seen so far
+	shards := make([][]int, len(g))
 	for i, s := range g {
 		d, ok := s.(Divisible)
 		if !ok || !among(s) {
@@ -171,16 +200,17 @@ func (g Graph) dealt(n int, among func(Step) bool) [][]int {
 		}
 		group := groups[d.Needs()[0]]
 		for range d.Len() {
-			makers[i] = append(makers[i], makerOf(cells[group], group, len(groups), n))
+			shards[i] = append(shards[i], shardOf(cells[group], group, len(groups), n))
 			cells[group]++
 		}
 	}
-	return makers
+	return shards
 }
 
-// makerOf is which of n shards makes a cell of a group. Where there are fewer groups than
-// shards, some shards have one group between them: those of the same remainder by groups.
-func makerOf(cell, group, groups, n int) int {
+// shardOf returns which of n shards computes a cell of a group. With at least as many
+// groups as shards, a group has one shard. Otherwise the shards that are equal to the
+// group modulo the number of groups share its cells.
+func shardOf(cell, group, groups, n int) int {
 	if n <= groups {
 		return group % n
 	}
@@ -188,14 +218,15 @@ func makerOf(cell, group, groups, n int) int {
 	return cell%sharing*groups + group
 }
 
-// share is what a shard makes of a step of which its makers are known: nil where it is none of them.
-func share(s Step, makers []int, shard cell.Shard) Step {
-	if !slices.Contains(makers, shard.I) {
+// partOf returns a shard's part of a step, given the shard of each of its cells or
+// units, or nil if the shard has none of them.
+func partOf(s Step, shards []int, shard cell.Shard) Step {
+	if !slices.Contains(shards, shard.I) {
 		return nil
 	}
 	switch s := s.(type) {
 	case Divisible:
-		return s.Part(func(k int) bool { return makers[k] == shard.I })
+		return s.Part(func(k int) bool { return shards[k] == shard.I })
 	case Shareable:
 		if shard.N > 1 {
 			return s.Share(shard)
@@ -204,35 +235,38 @@ func share(s Step, makers []int, shard cell.Shard) Step {
 	return s
 }
 
-// withNeeds are the steps of part, which has them in their places in the graph, after
-// the steps that they need, as wrap has them.
+// withNeeds completes part, in which each step is at its index in the graph or nil,
+// with the steps that its steps need. It passes those through wrap and returns all of
+// them in order.
 func (g Graph) withNeeds(part Graph, wrap func(Step) Step) Graph {
-	wanted := map[string]bool{}
-	for i, s := range slices.Backward(g) { // a step's needs stand before it
-		if part[i] == nil && wanted[s.ID()] {
+	needed := map[string]bool{}
+	// Backward, since a step's needs precede it: one pass adds the needs of needs too.
+	for i, s := range slices.Backward(g) {
+		if part[i] == nil && needed[s.ID()] {
 			part[i] = wrap(s)
 		}
 		if part[i] != nil {
 			for _, need := range s.Needs() {
-				wanted[need] = true
+				needed[need] = true
 			}
 		}
 	}
 	return slices.DeleteFunc(part, func(s Step) bool { return s == nil })
 }
 
-// RequestError is a mistake in what was asked for, as opposed to a failure of the
-// work: a preset or a set by a wrong name.
+// RequestError is a mistake in what the user requested, such as an unknown name or a
+// results folder of another protocol, in contrast to a failure of the work. Commands
+// exit with the code for wrong usage on it.
 type RequestError struct{ error }
 
 func (e *RequestError) Unwrap() error { return e.error }
 
-// Requestf is a RequestError.
+// Requestf returns a RequestError with a formatted message.
 func Requestf(format string, args ...any) error {
 	return &RequestError{fmt.Errorf(format, args...)}
 }
 
-// Of are the graph's steps of one kind.
+// Of returns the graph's steps of type S, in order.
 func Of[S Step](g Graph) (out []S) {
 	for _, s := range g {
 		if s, ok := s.(S); ok {

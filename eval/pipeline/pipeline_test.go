@@ -12,14 +12,14 @@ import (
 	"scalewm/dataset/cell"
 )
 
-// fakeStep notes that it ran.
+// fakeStep records that it ran.
 type fakeStep struct {
 	id    string
 	needs []string
 	cells []int // with cells it is Divisible by way of fakeCells
 	err   error
 	ran   *[]string
-	there map[string]bool // whole steps by id, cells by id and number
+	there map[string]bool // indivisible steps by id, cells by id and number
 }
 
 func (s *fakeStep) ID() string      { return s.id }
@@ -61,8 +61,8 @@ func (s *fakeCells) Part(ours func(int) bool) Divisible {
 	return &part
 }
 
-// fakeGraph has two arms of three cells each, made from one data set, and a
-// report; failing are the IDs of steps that fail.
+// fakeGraph has two arms of three cells each, computed from one data set, and a
+// report. failing are the IDs of steps that fail.
 func fakeGraph(ran *[]string, failing ...string) (g Graph) {
 	step := func(id string, cells int, needs ...string) {
 		s := fakeStep{id: id, needs: needs, ran: ran}
@@ -88,7 +88,7 @@ func fakeGraph(ran *[]string, failing ...string) (g Graph) {
 	return g
 }
 
-// heard is a Listener that writes down what it hears.
+// heard is a Listener that records its calls.
 type heard []string
 
 func (h *heard) Begin(id string, i, n int)     { *h = append(*h, fmt.Sprintf("%d/%d", i, n)) }
@@ -97,7 +97,7 @@ func (h *heard) Note(text string)              { *h = append(*h, "note: "+text) 
 func (h *heard) End(id, outcome string)        { *h = append(*h, outcome) }
 func (h *heard) Failed(id string, err error)   { *h = append(*h, id+" failed") }
 
-// A step that fails takes along what needs it, and nothing else.
+// After a failed step, the steps that need it are skipped and no others.
 func TestRunLeavesOutWhatNeedsAFailedStep(t *testing.T) {
 	for failing, want := range map[string][]string{
 		"":         {"collect", "train a", "eval a 1", "eval a 2", "train b", "eval b 1", "eval b 2", "report"},
@@ -117,7 +117,7 @@ func TestRunLeavesOutWhatNeedsAFailedStep(t *testing.T) {
 	}
 }
 
-// Each part of a step that failed in parts is told of, beside what could be made.
+// Run reports each failed part of a step in addition to the step's outcome.
 func TestRunTellsOfFailedParts(t *testing.T) {
 	var ran []string
 	g := Graph{&fakeStep{id: "eval a", ran: &ran, err: Failures{errors.New("set 1"), errors.New("set 2")}},
@@ -132,7 +132,8 @@ func TestRunTellsOfFailedParts(t *testing.T) {
 	}
 }
 
-// An interruption ends the run with its error, and is no failure of the step.
+// An interrupt ends the run with the context's error and is not a failure of the
+// step.
 func TestRunInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var ran []string
@@ -155,11 +156,11 @@ func (s *interrupting) Run(ctx context.Context) (string, error) {
 	return "", errors.Join(err, ctx.Err())
 }
 
-// A dry run asks every step for its state, counts units by stage and runs nothing.
+// A dry run reads every step's state, counts units by stage, and runs nothing.
 func TestDryRun(t *testing.T) {
 	var ran, told []string
 	f, err := fakeGraph(&ran).DryRun(t.Context(), nil, func(id string, s State) { told = append(told, id+": "+s.Text) })
-	want := []Cost{{Stage: StageEval, Units: 10, ToDo: 10}} // 6 cells, and the 4 whole steps, which fakes count there
+	want := []Cost{{Stage: StageEval, Units: 10, ToDo: 10}} // 6 cells, and 4 indivisible steps, since all fakes are of this stage
 	if err != nil || f.Cells != 6 || f.ToDo != 6 || !slices.Equal(f.Stages, want) || len(ran) != 0 || len(told) != 8 || told[1] != "train a: to do" {
 		t.Errorf("%+v, ran %v, told %v, %v", f, ran, told, err)
 	}
@@ -168,8 +169,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// A check finds the step that is refused, and lets other states that cannot be
-// had be; it runs nothing.
+// Check returns the RequestError of a step, ignores other errors of reading a state,
+// and runs nothing.
 func TestCheck(t *testing.T) {
 	var ran []string
 	if err := fakeGraph(&ran, "train b").Check(t.Context()); err != nil {
@@ -187,7 +188,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The shards that have something left are those whose part of the stage has, whatever is there.
+// Left returns the shards whose part of the stage is incomplete, for all combinations
+// of existing results.
 func TestLeft(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -209,7 +211,7 @@ func TestLeft(t *testing.T) {
 		for i := range n {
 			if slices.ContainsFunc(g.Stage(StageEval, cell.Shard{I: i, N: n}), func(s Step) bool {
 				state, err := s.State(t.Context())
-				_, given := s.(given)
+				_, given := s.(required)
 				return err == nil && !given && !state.done()
 			}) {
 				want = append(want, i)
@@ -221,8 +223,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// Shards are disjoint and complete whatever their number, each has what its cells
-// need and nothing else, and only the whole has a report.
+// For any number of shards, shards are disjoint and complete. Each contains what its
+// cells need and nothing else, and only the unsharded graph has a report.
 func TestShard(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		seen := map[string]int{}

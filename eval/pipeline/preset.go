@@ -28,17 +28,19 @@ import (
 	"scalewm/model/train"
 )
 
-// Preset is the numbers of a run, from data to evaluations.
+// Preset holds the numbers of a run, from the data set to the evaluations. Its TOML
+// tables are [grid], [collect], [train], [eval] and one for each family of models.
 type Preset struct {
 	Name    string
 	Grid    GridPreset
 	Collect CollectPreset
 	Train   train.Config
 	Eval    EvalPreset
-	Models  map[string]model.Section // by the name of the table; those that the preset has
+	Models  map[string]model.Section // the families' tables that the preset has, by name
 }
 
-// section is what a table of the preset decodes into, nil where no table has that name.
+// section returns a pointer to the value that a table of the preset is decoded into,
+// nil if no table has that name. For a family's table it allocates the value.
 func (p *Preset) section(name string) any {
 	for _, f := range model.Families() {
 		if f.Section == name && p.Models[name] == nil {
@@ -51,7 +53,7 @@ func (p *Preset) section(name string) any {
 	return map[string]any{"grid": &p.Grid, "collect": &p.Collect, "train": &p.Train, "eval": &p.Eval}[name]
 }
 
-// GridPreset is what a run covers; what is empty the program's flags say.
+// GridPreset is what a run covers. Empty fields are left to the program's flags.
 type GridPreset struct {
 	Tasks    []string `toml:"tasks,omitempty"`
 	Methods  []string `toml:"methods,omitempty"`
@@ -59,13 +61,15 @@ type GridPreset struct {
 	Protocol string   `toml:"protocol,omitempty"`
 }
 
-// recipe is what decides the weights that a data set gives, beside method and seed.
+// recipe is everything that determines the weights trained on a data set, apart from
+// method and seed.
 type recipe struct {
 	Model model.Geometry `toml:"model"`
 	Train train.Config   `toml:"train"`
 }
 
-// recipe is that of a method's trainings; backbone is the file of one that needs it.
+// recipe returns the recipe of a method's trainings. actionDim is the width of one
+// action; backbone is the file of a frozen encoder, for methods that need one.
 func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (recipe, error) {
 	f, err := model.FamilyOf(m.Family)
 	if err != nil {
@@ -73,7 +77,7 @@ func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (r
 	}
 	s := p.Models[f.Section]
 	if s == nil {
-		return recipe{}, Requestf("the preset %s has no section [%s], which %s is made by (hint: eval/presets/nano.toml has one)", p.Name, f.Section, m.Name)
+		return recipe{}, Requestf("the preset %s has no section [%s], which %s needs (hint: eval/presets/nano.toml has one)", p.Name, f.Section, m.Name)
 	}
 	g, err := s.Geometry(m, actionDim, backbone)
 	if err != nil {
@@ -86,10 +90,10 @@ func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (r
 	return r, nil
 }
 
-// SetSteps sets the optimiser steps of all trainings.
+// SetSteps sets the number of optimiser steps of all trainings.
 func (p *Preset) SetSteps(n int) {
 	p.Train.Steps, p.Train.Epochs = n, 0
-	p.Models = maps.Clone(p.Models) // which copies of the preset share
+	p.Models = maps.Clone(p.Models) // copies of a preset share the map
 	for name, s := range p.Models {
 		if t := s.Training(); t != (model.Schedule{}) {
 			t.Steps, t.Epochs = n, 0
@@ -98,16 +102,16 @@ func (p *Preset) SetSteps(n int) {
 	}
 }
 
-// CollectPreset says how much data a run collects.
+// CollectPreset is how much data a run collects.
 type CollectPreset struct {
 	Episodes       int            `toml:"episodes"`
 	EpisodesByTask map[string]int `toml:"episodes_by_task,omitempty"` // instead of Episodes
-	AtMost         map[string]int `toml:"at_most"`                    // of tasks that are slow to draw
-	Policy         string         `toml:"policy"`                     // "": the task's own first one
+	AtMost         map[string]int `toml:"at_most"`                    // caps for tasks that are slow to draw
+	Policy         string         `toml:"policy"`                     // "": the task's first policy
 	Seed           int64          `toml:"seed"`
 }
 
-// EpisodesOf is how many episodes of a task are collected.
+// EpisodesOf returns the number of episodes to collect for a task.
 func (c CollectPreset) EpisodesOf(task string) int {
 	n, ok := c.EpisodesByTask[task]
 	if !ok {
@@ -120,20 +124,21 @@ func (c CollectPreset) EpisodesOf(task string) int {
 type EvalPreset struct {
 	Solvers []string `toml:"solvers"`
 	Tiers   []string `toml:"tiers"`
-	// TiersOf are the tiers of a solver that does not run at all of Tiers.
+	// TiersOf restricts a solver to some of Tiers.
 	TiersOf  map[string][]string `toml:"tiers_of,omitempty"`
 	Rules    map[string]string   `toml:"rules,omitempty"` // settings by keyword, see ReadRules
 	Sets     []string            `toml:"sets"`
-	Episodes int                 `toml:"episodes"` // a set
-	Analyses []string            `toml:"analyses"` // of each checkpoint; a preset without the key has none
-	// Precision is that of plans: fp32, also where the key is missing, or bf16 where the machine has it.
+	Episodes int                 `toml:"episodes"` // per set
+	Analyses []string            `toml:"analyses"` // of each checkpoint; none if the key is missing
+	// Precision is the precision of planning: fp32 (the default) or bf16, which needs a
+	// machine that supports it.
 	Precision device.Precision `toml:"precision,omitempty"`
-	// AtMost and SetsAtMost cap episodes and sets of tasks that are slow.
+	// AtMost caps the episodes per set, and SetsAtMost the number of sets, of slow tasks.
 	AtMost     map[string]int `toml:"at_most"`
 	SetsAtMost map[string]int `toml:"sets_at_most"`
 }
 
-// PresetNames lists the built-in presets.
+// PresetNames returns the names of the built-in presets in alphabetical order.
 func PresetNames() []string {
 	entries, _ := presets.Files.ReadDir(".") // embedded: cannot fail
 	var names []string
@@ -144,9 +149,11 @@ func PresetNames() []string {
 	return names
 }
 
-// LoadPreset reads a built-in preset by name, or the file of a path that ends in .toml.
-// Changes are keys and their values in it, as in "train.lr=1e-3", in TOML; a text needs
-// no quotes.
+// LoadPreset returns a built-in preset by name, or reads the file of a path that ends
+// in .toml. Each change is a TOML key and value, "train.lr=1e-3", that replaces the
+// preset's; strings need no quotes. The result is validated after all changes, since
+// keys that belong together can be changed one at a time only. Mistakes are
+// RequestErrors.
 func LoadPreset(name string, changes ...string) (*Preset, error) {
 	known := strings.Join(PresetNames(), ", ")
 	text, err := presets.Files.ReadFile(name + ".toml")
@@ -173,11 +180,13 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	return p, nil
 }
 
-// maxLine bounds a line of a preset: the parser takes the square of the depth of a key or of tables.
+// maxLine limits a line of a preset. The TOML parser takes time quadratic in the
+// depth of a key or of nested tables, so that a long malicious line would block the
+// program.
 const maxLine = 1000
 
-// parsePreset decodes strictly: a key that means nothing is an error, since a
-// mistyped one would leave the number it was meant for at zero.
+// parsePreset decodes and validates the text of a preset. An unknown key is an error:
+// a mistyped one would silently leave the number that it was meant for at zero.
 func parsePreset(text string) (*Preset, error) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -192,7 +201,7 @@ func parsePreset(text string) (*Preset, error) {
 	return p, p.validate()
 }
 
-// change sets one key, and leaves the other ones of a table.
+// change sets one key. In a table of values by task, the other entries stay.
 func (p *Preset) change(text string) error {
 	if len(text) > maxLine {
 		return fmt.Errorf("%d characters, a key and its value have at most %d (hint: as in train.lr=1e-3)", len(text), maxLine)
@@ -201,6 +210,7 @@ func (p *Preset) change(text string) error {
 	if !ok || key == "" {
 		return errors.New("a key and its value are expected, as in train.lr=1e-3")
 	}
+	// A value that is not TOML by itself is a string without quotes.
 	var probe map[string]any
 	if _, err := toml.Decode("value = "+value, &probe); err != nil || len(probe) > 1 {
 		value = strconv.Quote(strings.TrimSpace(value))
@@ -208,6 +218,8 @@ func (p *Preset) change(text string) error {
 	return p.decode(key + " = " + value)
 }
 
+// decode decodes TOML text on top of p. It decodes table by table, because the set of
+// tables depends on the registered families.
 func (p *Preset) decode(text string) error {
 	var tables map[string]toml.Primitive
 	meta, err := toml.Decode(text, &tables)
@@ -227,8 +239,10 @@ func (p *Preset) decode(text string) error {
 		}
 		return fmt.Errorf("%w (hint: compare with eval/presets/nano.toml)", err)
 	}
+	// What no field took is a mistyped key.
 	if extra := meta.Undecoded(); len(extra) > 0 {
 		key := extra[0].String()
+		// Keys of earlier versions get a hint at their new names.
 		for old, term := range map[string]string{"train.sigreg": model.SIGReg, "train.scale_weight": model.Correlation, "train.aux_weight": model.Regression} {
 			if strings.HasPrefix(key, old) {
 				return fmt.Errorf("the key %s is train.weights.%s %w", old, term, errOlder)
@@ -240,13 +254,16 @@ func (p *Preset) decode(text string) error {
 }
 
 // errOlder is wrapped by the error of reading a preset that an earlier version wrote.
+// checkOurs recognises such files as ours by it.
 var errOlder = errors.New("(hint: weights of loss terms are under [train.weights], see eval/presets/nano.toml)")
 
+// unknownKey returns the error for a key that no preset has, with a hint at a similar
+// one.
 func unknownKey(key string) error {
 	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
 }
 
-// presetKeys are the keys of the built-in presets.
+// presetKeys returns the keys of the built-in presets.
 func presetKeys() (keys []string) {
 	for _, name := range PresetNames() {
 		text, _ := presets.Files.ReadFile(name + ".toml") // embedded: cannot fail
@@ -262,13 +279,15 @@ func presetKeys() (keys []string) {
 	return keys
 }
 
-// counts are the preset's tables of whole numbers by task, under their keys.
+// counts returns the preset's tables of integers by task, under their keys.
 func (p *Preset) counts() map[string]map[string]int {
 	return map[string]map[string]int{"collect.episodes_by_task": p.Collect.EpisodesByTask, "collect.at_most": p.Collect.AtMost,
 		"eval.at_most": p.Eval.AtMost, "eval.sets_at_most": p.Eval.SetsAtMost}
 }
 
-// TasksNamed are the tasks that the preset has values of their own for, in order.
+// TasksNamed returns the names of the tasks that the preset has specific values for,
+// in alphabetical order. The caller checks that such tasks exist; presets do not
+// import them.
 func (p *Preset) TasksNamed() (tasks []string) {
 	for _, byTask := range p.counts() {
 		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
@@ -280,6 +299,8 @@ func (p *Preset) TasksNamed() (tasks []string) {
 	return slices.DeleteFunc(slices.Compact(tasks), func(task string) bool { return task == model.Others })
 }
 
+// validate checks everything that does not depend on a task. In particular it limits
+// sizes, so that a mistyped preset is an error and not a machine without memory.
 func (p *Preset) validate() error {
 	if n := p.Collect.Episodes; n < 1 || n > collect.MaxEpisodes {
 		return fmt.Errorf("collect: episodes is %d (hint: it must be at least 1 and at most %d)", n, collect.MaxEpisodes)
@@ -290,7 +311,7 @@ func (p *Preset) validate() error {
 	for key, byTask := range p.counts() {
 		for task, n := range byTask {
 			if n < 1 || n > collect.MaxEpisodes {
-				return fmt.Errorf("%s: %s is %d (hint: it must be at least 1 and at most %d; leave the task out for no value of its own)", key, task, n, collect.MaxEpisodes)
+				return fmt.Errorf("%s: %s is %d (hint: it must be at least 1 and at most %d; remove the task to use the general value)", key, task, n, collect.MaxEpisodes)
 			}
 		}
 	}
@@ -299,11 +320,11 @@ func (p *Preset) validate() error {
 	}
 	for solver, tiers := range p.Eval.TiersOf {
 		if !slices.Contains(p.Eval.Solvers, solver) {
-			return fmt.Errorf("eval.tiers_of: %q is none of the preset's solvers", solver)
+			return fmt.Errorf("eval.tiers_of: %q is not one of the preset's solvers", solver)
 		}
 		for _, tier := range tiers {
 			if !slices.Contains(p.Eval.Tiers, tier) {
-				return fmt.Errorf("eval.tiers_of: %q of %s is none of the preset's tiers", tier, solver)
+				return fmt.Errorf("eval.tiers_of: %q of %s is not one of the preset's tiers", tier, solver)
 			}
 		}
 	}
@@ -317,7 +338,7 @@ func (p *Preset) validate() error {
 		if p.Models[f.Section] == nil {
 			continue
 		}
-		r, err := p.recipe(model.Method{Family: f.Name}, 1, nil) // the task's actions are not known here
+		r, err := p.recipe(model.Method{Family: f.Name}, 1, nil) // 1: no task is known here
 		if err != nil {
 			return err
 		}
@@ -327,11 +348,13 @@ func (p *Preset) validate() error {
 		info := r.Model.Info()
 		size, patch := info.FrameSize, info.Patch
 		tokens := float64(size/patch) * float64(size/patch)
-		switch numbers := r.Model.EncodeFLOP(1)/2/tokens + r.Model.PlanFLOP(1, 1)/2/float64(info.Patches); { // of matrices, nearly
+		// Each parameter of a matrix costs two operations per token, so that the operations
+		// give the approximate number of parameters of any family.
+		switch numbers := r.Model.EncodeFLOP(1)/2/tokens + r.Model.PlanFLOP(1, 1)/2/float64(info.Patches); {
 		case size > maxFrame:
 			return fmt.Errorf("%s: image_size (frame_size of a backbone) is %d (hint: at most %d; data sets are stored at %d pixels)", f.Name, size, maxFrame, envs.FrameSize)
-		case size%patch != 0: // others' models may leave rest pixels out, as PyTorch's do
-			return fmt.Errorf("patch %d does not divide the frame's %d pixels, and those that are left over no patch would see (hint: choose a divisor)", patch, size)
+		case size%patch != 0: // PyTorch's convolution would ignore the remaining pixels
+			return fmt.Errorf("patch %d does not divide the frame's %d pixels, so that some pixels would belong to no patch (hint: choose a divisor)", patch, size)
 		case tokens > maxPatches:
 			return fmt.Errorf("%s: patch %d cuts a frame of %d pixels into %g patches (hint: at most %d; choose a larger divisor)", f.Name, patch, size, tokens, maxPatches)
 		case numbers > maxNumbers:
@@ -344,19 +367,19 @@ func (p *Preset) validate() error {
 	return nil
 }
 
-// Bounds of what a preset may train: a frame's edge in pixels, its patches, a model's parameters (8 GB of float32).
+// Limits of what a preset may train.
 const (
-	maxFrame   = 1 << 10
-	maxPatches = 1 << 12
-	maxNumbers = 1 << 31
+	maxFrame   = 1 << 10 // edge of a frame in pixels
+	maxPatches = 1 << 12 // patches of a frame
+	maxNumbers = 1 << 31 // parameters of a model, 8 GB of float32
 )
 
-// WriteTo keeps the preset as it was resolved beside results, as DIR/config.toml. What is there under
-// that name and is no preset stays.
+// WriteTo writes the preset, with all changes applied, to DIR/config.toml. It returns
+// an error if that file exists and may not be ours, see checkOurs.
 func (p *Preset) WriteTo(dir string) error {
 	text, err := p.encode()
 	if err == nil {
-		err = notOurs(dir, results.ConfigName)
+		err = checkOurs(dir, results.ConfigName)
 	}
 	if err != nil {
 		return err
@@ -364,6 +387,7 @@ func (p *Preset) WriteTo(dir string) error {
 	return safefile.WriteBytes(filepath.Join(dir, results.ConfigName), []byte(text))
 }
 
+// encode returns the preset as TOML. LoadPreset reads it back to an equal preset.
 func (p *Preset) encode() (string, error) {
 	var b strings.Builder
 	enc := toml.NewEncoder(&b)
@@ -376,7 +400,8 @@ func (p *Preset) encode() (string, error) {
 	return b.String(), nil
 }
 
-// Nearest is a hint at the known word closest to a mistyped one, or "".
+// Nearest returns a hint at the known word closest to a mistyped one, " (did you mean
+// "x"?)", or "" if none is within two edits.
 func Nearest(word string, known []string) string {
 	best, bestD := "", 3
 	for _, k := range known {
@@ -390,6 +415,8 @@ func Nearest(word string, known []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
+// editDistance returns the Levenshtein distance of two words. It keeps one row of the
+// dynamic programming table; prev is the value diagonally above.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

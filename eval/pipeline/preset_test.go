@@ -141,7 +141,7 @@ func TestPresetRefuses(t *testing.T) {
 			}
 		})
 	}
-	for change, says := range map[string]string{`eval.tiers_of={gd=["T1"]}`: "none of the preset's solvers", `eval.tiers_of={cem=["T4"]}`: "none of the preset's tiers",
+	for change, says := range map[string]string{`eval.tiers_of={gd=["T1"]}`: "not one of the preset's solvers", `eval.tiers_of={cem=["T4"]}`: "not one of the preset's tiers",
 		"dinowm.backbone.patch=15": "patch 15 does not divide the frame's 64"} {
 		if _, err := LoadPreset("nano", change); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("--set %s: %v, want an error that says %s", change, err, says)
@@ -155,7 +155,8 @@ func TestPresetRefuses(t *testing.T) {
 	}
 }
 
-// A preset of the user's own, and what is written beside results, read back as they were.
+// A user's preset file, and the preset written to a results folder, are read back
+// unchanged.
 func TestPresetFile(t *testing.T) {
 	nano, err := LoadPreset("nano")
 	if err != nil {
@@ -184,7 +185,8 @@ func TestPresetFile(t *testing.T) {
 	}
 }
 
-// The preset that an earlier version left in a results folder may be replaced, and a stranger's file may not.
+// The preset of an earlier version in a results folder may be replaced; a file that
+// is not a preset may not.
 func TestOlderPresetIsOurs(t *testing.T) {
 	older := strings.Replace(nanoText(t), "clip = 1.0", "clip = 1.0\nscale_weight = { cube = 0.1 }", 1)
 	for text, ours := range map[string]bool{nanoText(t): true, older: true, "precious = true\n": false} {
@@ -192,13 +194,13 @@ func TestOlderPresetIsOurs(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, results.ConfigName), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := notOurs(dir, results.ConfigName); (err == nil) != ours {
+		if err := checkOurs(dir, results.ConfigName); (err == nil) != ours {
 			t.Errorf("%.40q: %v", text, err)
 		}
 	}
 }
 
-// A change is as if the file had it, and leaves everything else.
+// A change has the same effect as editing the file, and changes nothing else.
 func TestPresetChanges(t *testing.T) {
 	p, err := LoadPreset("nano", "train.lr=1e-3", "collect.policy = noisy", `eval.tiers=["T1"]`, "collect.at_most.cube=7", "train.weights.sigreg=0.2",
 		"train.weights.correlation.cube=3")
@@ -231,7 +233,8 @@ func TestPresetChanges(t *testing.T) {
 	}
 }
 
-// The study trains what the demo trains, but for its shorter warm-up and the published weight of SIGReg (docs/study.md#limits).
+// The study trains the models of the demo, except for a shorter warm-up and the
+// published weight of SIGReg (docs/study.md#limits).
 func TestLaptopIsNano(t *testing.T) {
 	laptop, err := LoadPreset("laptop")
 	if err != nil {

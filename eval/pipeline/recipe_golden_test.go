@@ -16,10 +16,12 @@ import (
 
 var writeRecipes = flag.Bool("write-recipes", false, "write testdata/recipes.golden instead of comparing with it")
 
-// Recipes of the built-in presets name cells and trainings, so none may ever change. The lines of
-// testdata/recipes.golden have the recipe that a cell's spec states (train.RecipeOf), the weight of the term that sees
-// the task state, and an id of what the id of a training hashes: its geometry and its train.Config.
-// The program that read presets with train.sigreg, train.scale_weight and train.aux_weight wrote them.
+// Recipes of the built-in presets are part of the ids of cells and trainings, so they
+// must never change. Each line of testdata/recipes.golden has the recipe that a
+// cell's spec contains (train.RecipeOf), the weight of the term that sees the task
+// state, and a hash of the geometry and train.Config, which the id of a training
+// hashes. The file was written by the version of the program that read presets with
+// train.sigreg, train.scale_weight and train.aux_weight.
 func TestRecipesKeepTheirIDs(t *testing.T) {
 	const golden = "testdata/recipes.golden"
 	var got strings.Builder

@@ -25,7 +25,7 @@ import (
 	"scalewm/mujoco/render"
 )
 
-// tinyWorkspace has the smallest grid of a task, with random actions as its one
+// tinyWorkspace has the smallest grid of a task, with random actions as its only
 // method, in an empty folder.
 func tinyWorkspace(t *testing.T, task string) *Workspace {
 	t.Helper()
@@ -45,8 +45,8 @@ func tinyWorkspace(t *testing.T, task string) *Workspace {
 	return w
 }
 
-// The recipe "a new MuJoCo task": the task is imported, and nothing else is
-// changed. It is collected, every method is trained, and every solver plans.
+// The recipe "a new MuJoCo task": importing the task is the only change. It is
+// collected, every method is trained, and every solver plans.
 func TestNewTask(t *testing.T) {
 	w := tinyWorkspace(t, "pendulum")
 	world, err := w.Grid.Tasks[0].New(nil)
@@ -84,8 +84,8 @@ func TestNewTask(t *testing.T) {
 	}
 }
 
-// The recipe "a new family": its package is imported, and nothing else is changed. A preset has a section of it, and
-// its models are trained, written, read, planned with and found again.
+// The recipe "a new family": importing its package is the only change. Presets have a
+// table for it, and its models are trained, written, read and planned with.
 func TestNewFamily(t *testing.T) {
 	w := tinyWorkspace(t, "tworoom")
 	text, err := w.Grid.Preset.encode()
@@ -126,8 +126,8 @@ func TestNewFamily(t *testing.T) {
 	}
 }
 
-// The recipe "a new kind of step": a type, and a line in the table of kinds. This
-// one counts the rows of a data set.
+// countRows follows the recipe "a new kind of step": a type, and an entry in the
+// table of kinds. It counts the rows of a data set.
 type countRows struct {
 	w    *Workspace
 	task envs.Task

@@ -23,30 +23,40 @@ import (
 	"scalewm/model/weights"
 )
 
-// Machines that have no folder in common share a store (Workspace.Remote): before a step
-// runs, what the store has of its result comes into the results folder, and what it
-// makes goes to the store under the same names. Steps themselves know of it only where
-// their results lie.
+// Machines without a common folder share results through an object store
+// (Workspace.Remote). Each has its own results folder. Before a step runs, the files of its
+// result that the store has are pulled into the folder; while it runs and afterwards, new
+// files are pushed under the same names. A step only declares where its result is (location);
+// it is the same step with and without a store.
+//
+// Correctness rests on three rules. Final files never change and are put only if absent, so
+// that two machines that compute the same cell do no harm. The file that marks a step as
+// done is transferred last, in both directions. Steps that change files while they work
+// (collecting, training, tuning) hold a lock in the store.
 
-// place is where a step's result lies: names below the results folder, with slashes. One
-// that ends in * stands for all that begin so.
-type place struct {
-	files []string // never change once they are there; with the last one the step is done
-	// work begins the names of what changes until then, or is of no use afterwards. What of it is not in
-	// the folder when the step is done is removed from the store.
-	work  string
-	alone bool // one machine at a time makes it
+// location is where a step's result is: names below the results folder, with slashes. A name
+// that ends in * stands for all names with that prefix.
+type location struct {
+	files []string // final files, which never change; with the last one the step is done
+	// work is a prefix of the names of files that change until then or are useless
+	// afterwards, such as resume points. When the step is done, those that the folder no
+	// longer has are removed from the store.
+	work      string
+	exclusive bool // only one machine at a time may work on it, under a lock
 }
 
-// placed is a step whose result machines share.
-type placed interface {
-	place() (place, error)
+// located is implemented by steps whose results machines share.
+type located interface {
+	location() (location, error)
 }
 
-func (c *Collect) place() (p place, err error) {
+// location implements located. A share has the files of its parts, and is also done once
+// the data set exists. The step without a share has the data set; the parts are its
+// work files and are removed from the store when it is done.
+func (c *Collect) location() (p location, err error) {
 	name := "data/" + c.task.Spec.Name + ".h5"
 	if c.share.N <= 1 {
-		return place{files: []string{name}, work: collect.PartsDir(name) + "/", alone: true}, nil
+		return location{files: []string{name}, work: collect.PartsDir(name) + "/", exclusive: true}, nil
 	}
 	parts, err := collect.Paths(filepath.FromSlash(name), c.spec(), c.share)
 	for _, path := range parts {
@@ -56,14 +66,22 @@ func (c *Collect) place() (p place, err error) {
 	return p, err
 }
 
-func (s *Train) place() (place, error) {
+// location implements located. The sidecar marks a training as done. The other files
+// of its folder, such as weights and the resume point, change until then.
+func (s *Train) location() (location, error) {
 	work := results.TrainDir + "/" + filepath.Base(s.w.checkpoint(s.arm)) + "/"
-	return place{files: []string{work + weights.SidecarName}, work: work, alone: true}, nil
+	return location{files: []string{work + weights.SidecarName}, work: work, exclusive: true}, nil
 }
 
-func (s *Tune) place() (place, error) { return place{files: []string{"tuning/*"}, alone: true}, nil }
+// location implements located. Tuning has separate cells, whose ids need the
+// checkpoint: it shares all files with the prefix.
+func (s *Tune) location() (location, error) {
+	return location{files: []string{"tuning/*"}, exclusive: true}, nil
+}
 
-func (s *Evaluate) place() (p place, err error) {
+// location implements located. No lock is needed: two machines that evaluate the same set
+// write the same bytes.
+func (s *Evaluate) location() (p location, err error) {
 	j, err := s.Job()
 	if err != nil {
 		return p, err
@@ -78,13 +96,15 @@ func (s *Evaluate) place() (p place, err error) {
 	return p, err
 }
 
-func (s *Analyse) place() (p place, err error) {
+// location implements located.
+func (s *Analyse) location() (p location, err error) {
 	j, err := s.job()
 	if err != nil {
 		return p, err
 	}
 	p.files = []string{filepath.ToSlash(results.Folder("").Film(s.task.Spec.Name, s.label(), results.Imagined))}
-	if s.w.Analyser == nil { // made on any device, so that no cell can be named
+	// Without a device the ids of the cells, which depend on its kind, are unknown.
+	if s.w.Analyser == nil {
 		p.files = append(p.files, results.CellsDir+"/*")
 		return p, nil
 	}
@@ -95,33 +115,39 @@ func (s *Analyse) place() (p place, err error) {
 	return p, err
 }
 
+// cellFiles returns the names of a cell's files. The cell comes last: it marks the
+// set as done.
 func cellFiles(id string) []string {
 	return []string{results.CellsDir + "/" + id + ".run.json", results.CellsDir + "/" + id + ".json"}
 }
 
-func (s *Report) place() (place, error) { return place{work: "report"}, nil }
+// location implements located. The report has no final files: it changes with every cell.
+func (s *Report) location() (location, error) { return location{work: "report"}, nil }
 
 const (
-	pushEvery  = 2 * time.Minute  // while a step runs
-	listEvery  = time.Minute      // what other machines finish within it is made twice at worst
-	lastPush   = 90 * time.Second // of an interrupted step: a batch system's warning comes two minutes before the end
-	filesAside = 16               // transfers at once
+	pushEvery    = 2 * time.Minute  // interval of pushes while a step runs
+	listEvery    = time.Minute      // age of a cached listing: at worst a cell is computed twice
+	lastPush     = 90 * time.Second // limit after an interrupt: batch systems warn two minutes before the end
+	maxTransfers = 16               // concurrent transfers
 )
 
-// known is what is known of the store.
+// known caches the state of the store. A listing takes a request per thousand names,
+// and comparing a file takes reading it, which would be slow for each of thousands of
+// steps.
 type known struct {
 	sync.Mutex
-	lists map[string]list   // by folder
-	same  map[string]string // SHA-256 of files that are in the store as they are here
+	lists map[string]list   // last listings, by folder
+	same  map[string]string // SHA-256 of files that the store was seen to have, by name
 }
 
-// list is what was in a folder of the store at a time.
+// list is a listing of a folder of the store.
 type list struct {
 	at    time.Time
 	sizes map[string]int64 // by name
 }
 
-// Run runs the steps of a graph, with what other machines have made where these share a store.
+// Run runs the steps of a graph and synchronises their results with the object store,
+// if there is one. See Graph.Run.
 func (w *Workspace) Run(ctx context.Context, g Graph) (failed []string, err error) {
 	if w.Remote == nil {
 		return g.Run(ctx, w.Listener)
@@ -129,47 +155,53 @@ func (w *Workspace) Run(ctx context.Context, g Graph) (failed []string, err erro
 	return g.run(ctx, w.Listener, w.runShared)
 }
 
-// Pull brings what the store has of the steps' results.
+// Pull downloads the existing results of the graph's steps from the store, so that a
+// dry run or a report sees them. It downloads in the order of the graph: the names of
+// cells depend on checkpoints.
 func (w *Workspace) Pull(ctx context.Context, g Graph) error {
 	if w.Remote == nil {
 		return nil
 	}
 	for _, s := range g {
-		p, err := placeOf(s)
+		p, err := locationOf(s)
 		if err == nil {
 			err = w.pull(ctx, p, false)
 		}
-		if err = notYet(err); err != nil {
+		if err = ignoreMissing(err); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// placeOf is where a step's result lies, nowhere for one that nobody shares.
-func placeOf(s Step) (place, error) {
-	if g, ok := s.(given); ok {
+// locationOf returns where a step's result is; the zero value for a step that is not
+// shared.
+func locationOf(s Step) (location, error) {
+	if g, ok := s.(required); ok {
 		s = g.Step
 	}
-	if p, ok := s.(placed); ok {
-		return p.place()
+	if p, ok := s.(located); ok {
+		return p.location()
 	}
-	return place{}, nil
+	return location{}, nil
 }
 
-// runShared is Step.Run of machines that share a store.
+// runShared is Step.Run for machines that share a store: pull, run, push, clean up. A
+// step that one machine at a time may work on takes the lock in the store unless the
+// pull shows that it is done, and pulls again under the lock, including the
+// unfinished work of a machine that had it before.
 func (w *Workspace) runShared(s Step, ctx context.Context) (outcome string, err error) {
-	p, err := placeOf(s)
-	if err = notYet(err); err == nil {
+	p, err := locationOf(s)
+	if err = ignoreMissing(err); err == nil {
 		err = w.pull(ctx, p, false)
 	}
 	if err != nil {
 		return "", err
 	}
-	if _, ok := s.(given); ok {
+	if _, ok := s.(required); ok {
 		return s.Run(ctx)
 	}
-	if p.alone && !w.isDone(ctx, s) {
+	if p.exclusive && !w.isDone(ctx, s) {
 		release, err := w.Remote.Lock(ctx, strings.ReplaceAll(s.ID(), " ", "-"), safefile.LockOptions{Break: w.BreakLock, Note: w.Listener.Note})
 		if err != nil {
 			return "", err
@@ -181,9 +213,11 @@ func (w *Workspace) runShared(s Step, ctx context.Context) (outcome string, err 
 	}
 	stop := w.pushing(ctx, p)
 	outcome, err = s.Run(ctx)
-	stop()
+	stop() // waits, so that the last push below is the only one
+	// After an interrupt ctx is cancelled, but the work so far must reach the store: the
+	// next run may be on another machine.
 	late := ctx
-	if ctx.Err() != nil { // what was made by then is not to be lost
+	if ctx.Err() != nil {
 		var stop func()
 		late, stop = context.WithTimeout(context.WithoutCancel(ctx), lastPush)
 		defer stop()
@@ -197,14 +231,16 @@ func (w *Workspace) runShared(s Step, ctx context.Context) (outcome string, err 
 	return outcome, err
 }
 
+// isDone reports whether the step's result exists in the folder.
 func (w *Workspace) isDone(ctx context.Context, s Step) bool {
 	state, err := s.State(ctx)
 	return err == nil && state.done()
 }
 
-// pushing pushes now and then, until stop is called, what a step makes. What fails is
-// pushed again.
-func (w *Workspace) pushing(ctx context.Context, p place) (stop func()) {
+// pushing pushes a step's files at intervals until stop is called, so that a machine
+// that dies loses little. It ignores errors: the next push includes the same files,
+// and the last one reports them.
+func (w *Workspace) pushing(ctx context.Context, p location) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var end sync.WaitGroup
 	end.Go(func() {
@@ -220,14 +256,14 @@ func (w *Workspace) pushing(ctx context.Context, p place) (stop func()) {
 	return func() { cancel(); end.Wait() }
 }
 
-// fileNames are those of a place that has files: the store, or the results folder.
+// fileNames looks up names of files, in the store or in the results folder.
 type fileNames interface {
 	has(name string) (bool, error)
-	begin(prefix string) ([]string, error) // of one folder, and not hidden
+	begin(prefix string) ([]string, error) // names in one folder with a prefix; no hidden files
 }
 
-// of lists what is there of a place's files and of its work.
-func (p place) of(there fileNames) (files, work []string, err error) {
+// of returns the names of those final files and work files that exist.
+func (p location) of(there fileNames) (files, work []string, err error) {
 	for _, f := range p.files {
 		if prefix, many := strings.CutSuffix(f, "*"); many {
 			some, err := there.begin(prefix)
@@ -247,20 +283,20 @@ func (p place) of(there fileNames) (files, work []string, err error) {
 	return files, slices.DeleteFunc(work, func(name string) bool { return slices.Contains(p.files, name) }), err
 }
 
-// last is the name of the file with which the step is done.
-func (p place) last() string {
+// last returns the name of the file that marks the step as done, "" if there is none.
+func (p location) last() string {
 	if len(p.files) == 0 {
 		return ""
 	}
 	return p.files[len(p.files)-1]
 }
 
-// here are the files of the results folder.
-type here struct{ *Workspace }
+// localFiles looks up files of the results folder.
+type localFiles struct{ *Workspace }
 
-func (h here) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
+func (h localFiles) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
 
-func (h here) has(name string) (bool, error) {
+func (h localFiles) has(name string) (bool, error) {
 	_, err := os.Lstat(h.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -268,7 +304,9 @@ func (h here) has(name string) (bool, error) {
 	return err == nil, err
 }
 
-func (h here) begin(prefix string) (all []string, err error) {
+// begin implements fileNames. It skips hidden files, which are temporary files and
+// locks.
+func (h localFiles) begin(prefix string) (all []string, err error) {
 	dir, base := path.Split(prefix)
 	for _, found := range entries(h.path(dir)) {
 		if name := filepath.Base(found); strings.HasPrefix(name, base) && !strings.HasPrefix(name, ".") {
@@ -278,29 +316,31 @@ func (h here) begin(prefix string) (all []string, err error) {
 	return all, nil
 }
 
-// away are the files of the store, as they are now or were known last.
-type away struct {
+// remoteFiles looks up files of the store, from listings at most listEvery old.
+type remoteFiles struct {
 	*Workspace
 	ctx context.Context
 }
 
-// away forgets what was known of the store if it is to be asked now.
-func (w *Workspace) away(ctx context.Context, now bool) away {
+// remoteFiles returns the store's files. With now it discards the cached listings.
+func (w *Workspace) remoteFiles(ctx context.Context, now bool) remoteFiles {
 	w.known.Lock()
 	defer w.known.Unlock()
 	if now {
 		w.known.lists = nil
 	}
-	return away{w, ctx}
+	return remoteFiles{w, ctx}
 }
 
-func (a away) has(name string) (bool, error) {
+// has implements fileNames.
+func (a remoteFiles) has(name string) (bool, error) {
 	objs, err := a.list(path.Dir(name) + "/")
 	_, ok := objs[name]
 	return ok, err
 }
 
-func (a away) begin(prefix string) (all []string, err error) {
+// begin implements fileNames.
+func (a remoteFiles) begin(prefix string) (all []string, err error) {
 	dir, _ := path.Split(prefix)
 	objs, err := a.list(dir)
 	for name := range objs {
@@ -312,10 +352,11 @@ func (a away) begin(prefix string) (all []string, err error) {
 	return all, err
 }
 
-// list lists a folder of the store.
-func (a away) list(dir string) (map[string]int64, error) {
+// list returns the sizes of the files in a folder of the store, by name.
+func (a remoteFiles) list(dir string) (map[string]int64, error) {
 	a.known.Lock()
 	defer a.known.Unlock()
+	// Still fresh: steps of a graph look at the same few folders.
 	if l := a.known.lists[dir]; l.sizes != nil && time.Since(l.at) < listEvery {
 		return l.sizes, nil
 	}
@@ -334,35 +375,37 @@ func (a away) list(dir string) (map[string]int64, error) {
 	return l.sizes, nil
 }
 
-// pull brings what the store has of a place and the folder has not. What belongs to the work of
-// an unfinished step comes only to who goes on with it. The last file comes last, so
-// that a pull that is cut leaves no step that seems to be done.
-func (w *Workspace) pull(ctx context.Context, p place, goOn bool) error {
-	there := w.away(ctx, goOn)
+// pull downloads the files of a location that the store has and the folder lacks. It
+// includes unfinished work only if resuming is set, that is for the machine that holds
+// the lock and will resume it. The file that marks the step as done is downloaded
+// after all others, so that an interrupted pull leaves no step that seems to be done.
+func (w *Workspace) pull(ctx context.Context, p location, resuming bool) error {
+	there := w.remoteFiles(ctx, resuming)
 	files, work, err := p.of(there)
 	if err != nil {
 		return err
 	}
-	if goOn || slices.Contains(files, p.last()) {
+	if resuming || slices.Contains(files, p.last()) {
 		files = append(work, files...)
 	}
 	files = slices.DeleteFunc(files, func(name string) bool {
-		ok, err2 := here{w}.has(name)
+		ok, err2 := localFiles{w}.has(name)
 		err = cmp.Or(err, err2)
 		return ok
 	})
+	// Two rounds: everything but the last file, then the last file.
 	for n := len(files); n > 0 && err == nil; n = len(files) {
 		if files[n-1] == p.last() && n > 1 {
 			n--
 		}
-		err = w.bring(there, files[:n])
+		err = w.download(there, files[:n])
 		files = files[n:]
 	}
 	return err
 }
 
-// bring pulls files.
-func (w *Workspace) bring(there away, files []string) error {
+// download downloads files concurrently.
+func (w *Workspace) download(there remoteFiles, files []string) error {
 	t := tally{what: "pulling", progress: w.Listener.Progress}
 	for _, name := range files {
 		objs, err := there.list(path.Dir(name) + "/")
@@ -371,42 +414,48 @@ func (w *Workspace) bring(there away, files []string) error {
 		}
 		t.total += objs[name]
 	}
-	w.seen = nil
-	return parallel.For(there.ctx, filesAside, len(files), func(_, i int) error {
-		return w.Remote.Get(there.ctx, files[i], here{w}.path(files[i]), t.of(files[i]))
+	w.listing = nil
+	return parallel.For(there.ctx, maxTransfers, len(files), func(_, i int) error {
+		return w.Remote.Get(there.ctx, files[i], localFiles{w}.path(files[i]), t.counter(files[i]))
 	})
 }
 
-// push brings what the folder has of a place to the store. The files go last, and
-// only those that were there before the rest was looked at, so that a finished training
-// in the store is whole; of one that the store has finished only the last file is compared.
-func (w *Workspace) push(ctx context.Context, p place, progress func(done, total int64, note string)) error {
-	files, work, err := p.of(here{w})
+// push uploads the files of a location. Final files follow the work files, and only
+// those that existed before the work files were listed, so that a finished training
+// in the store is complete. If the store already has the step's last file, its work
+// files are skipped: another machine has finished and cleaned up.
+func (w *Workspace) push(ctx context.Context, p location, progress func(done, total int64, note string)) error {
+	// List the final files before sending the work files. If the step finishes in between,
+	// its last file is pushed next time, after the files that it vouches for.
+	files, work, err := p.of(localFiles{w})
 	if err == nil && len(work) > 0 && slices.Contains(files, p.last()) {
 		var finished bool
-		if finished, err = w.away(ctx, true).has(p.last()); finished {
+		if finished, err = w.remoteFiles(ctx, true).has(p.last()); finished {
 			work = nil
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if err := w.send(ctx, work, progress, w.Remote.Put); err != nil {
+	if err := w.upload(ctx, work, progress, w.Remote.Put); err != nil {
 		return err
 	}
-	return w.send(ctx, files, progress, func(ctx context.Context, s *remote.Snapshot, moved remote.Moved) error {
+	return w.upload(ctx, files, progress, func(ctx context.Context, s *remote.Snapshot, moved remote.Moved) error {
 		err := w.Remote.PutOnce(ctx, s, moved)
+		// Run files hold times and hosts, which differ if another machine made the same
+		// cell. The first one stays. A cell that differs is an error.
 		if errors.Is(err, remote.ErrOther) && strings.HasSuffix(s.Name, ".run.json") {
-			return nil // times of another machine, which made the same cell
+			return nil
 		}
 		return err
 	})
 }
 
-// send puts those files that the store does not have as they are. All are opened
-// first, from the last one on: the resume point of a training that goes on meanwhile is then older than the
-// metrics and the best weights that it counts on.
-func (w *Workspace) send(ctx context.Context, names []string, progress func(done, total int64, note string), put func(context.Context, *remote.Snapshot, remote.Moved) error) error {
+// upload uploads those of the named files that the store does not have with the same
+// bytes. It first opens a snapshot of all of them, the last name first. A training
+// writes its resume point after the metrics and best weights that it refers to;
+// opened in this order, the resume point is never newer than they are.
+func (w *Workspace) upload(ctx context.Context, names []string, progress func(done, total int64, note string), put func(context.Context, *remote.Snapshot, remote.Moved) error) error {
 	var open []*remote.Snapshot
 	defer func() {
 		for _, s := range open {
@@ -415,36 +464,38 @@ func (w *Workspace) send(ctx context.Context, names []string, progress func(done
 	}()
 	t := tally{what: "pushing", progress: progress}
 	for _, name := range slices.Backward(names) {
-		s, err := w.Remote.Snapshot(name, here{w}.path(name))
+		s, err := w.Remote.Snapshot(name, localFiles{w}.path(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the step removed it
+			continue // the step removed it since it was listed
 		}
 		if err != nil {
-			return fmt.Errorf("pushing %s: %w", here{w}.path(name), err)
+			return fmt.Errorf("pushing %s: %w", localFiles{w}.path(name), err)
 		}
 		open = append(open, s)
 		t.total += s.Size()
 	}
-	return parallel.For(ctx, filesAside, len(open), func(_, i int) error {
+	return parallel.For(ctx, maxTransfers, len(open), func(_, i int) error {
 		s := open[len(open)-1-i]
 		sum, err := s.Sum()
-		if err != nil || w.known.is(s.Name, sum) {
+		if err != nil || w.known.has(s.Name, sum) {
 			return err
 		}
-		if err = put(ctx, s, t.of(s.Name)); err == nil {
-			w.known.now(s.Name, sum)
+		if err = put(ctx, s, t.counter(s.Name)); err == nil {
+			w.known.record(s.Name, sum)
 		}
 		return err
 	})
 }
 
-func (k *known) is(name, sum string) bool {
+// has reports whether the store is known to have the file with this checksum.
+func (k *known) has(name, sum string) bool {
 	k.Lock()
 	defer k.Unlock()
 	return k.same[name] == sum
 }
 
-func (k *known) now(name, sum string) {
+// record records that the store has the file with this checksum.
+func (k *known) record(name, sum string) {
 	k.Lock()
 	defer k.Unlock()
 	if k.same == nil {
@@ -453,14 +504,15 @@ func (k *known) now(name, sum string) {
 	k.same[name] = sum
 }
 
-// clean removes from the store what is of no use when a step is done.
-func (w *Workspace) clean(ctx context.Context, p place) error {
+// clean removes work files of a finished step from the store, namely those that the
+// step has removed from the folder.
+func (w *Workspace) clean(ctx context.Context, p location) error {
 	if p.work == "" || len(p.files) == 0 {
 		return nil
 	}
-	_, work, err := p.of(w.away(ctx, true))
+	_, work, err := p.of(w.remoteFiles(ctx, true))
 	for _, name := range work {
-		ok, err2 := here{w}.has(name)
+		ok, err2 := localFiles{w}.has(name)
 		if err = cmp.Or(err, err2); err == nil && !ok {
 			err = w.Remote.Remove(ctx, name)
 		}
@@ -468,7 +520,7 @@ func (w *Workspace) clean(ctx context.Context, p place) error {
 	return err
 }
 
-// tally tells of transfers that run side by side.
+// tally sums the progress of concurrent transfers.
 type tally struct {
 	what     string
 	progress func(done, total int64, note string)
@@ -476,6 +528,8 @@ type tally struct {
 	done     atomic.Int64
 }
 
-func (t *tally) of(name string) remote.Moved {
+// counter returns the function that counts the bytes of one file. It is safe for
+// concurrent use.
+func (t *tally) counter(name string) remote.Moved {
 	return func(n int) { t.progress(t.done.Add(int64(n)), t.total, t.what+" "+name) }
 }

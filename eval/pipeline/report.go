@@ -18,15 +18,15 @@ import (
 	"scalewm/model"
 )
 
-// Report makes the page of the grid's cells that are there, and of no others that
-// the results folder may hold. It needs no step in particular, so that it tells of
-// what could be made where others failed, and it is none of a shard's.
+// Report is the step that writes the report on the grid's cells, and on no others
+// that the results folder may contain. It needs no step in particular, so that it
+// describes what exists even if steps failed. Shards leave it out.
 type Report struct {
 	w  *Workspace
-	of []Divisible
+	of []Divisible // steps whose cells the report is about
 
-	Page *report.Report // after Run
-	Path string         // of the page
+	Page *report.Report // set by Run
+	Path string         // path of the first file, the page; set by Run
 }
 
 func reportSteps(w *Workspace, before Graph) []Step {
@@ -37,10 +37,12 @@ func (s *Report) ID() string      { return "report" }
 func (s *Report) Stage() Stage    { return StageReport }
 func (s *Report) Needs() []string { return nil }
 
-// compares says whether the grid has what a report is of.
+// compares reports whether the grid has a method that plans; a report on random
+// actions alone would be empty.
 func (s *Report) compares() bool { return slices.ContainsFunc(s.w.Grid.Methods, model.Method.Plans) }
 
-// State does not tell an up-to-date page, for which it would have to be made.
+// State does not recognise an up-to-date report: finding out takes as long as writing
+// it.
 func (s *Report) State(context.Context) (State, error) {
 	_, err := os.Stat(filepath.Join(s.w.dir, "report.html"))
 	foreign := report.Foreign(s.w.dir)
@@ -48,13 +50,14 @@ func (s *Report) State(context.Context) (State, error) {
 	case !s.compares():
 		return State{Text: infer.ErrNothing.Error()}, nil
 	case foreign != "":
-		return State{}, Requestf("%s is there and is no report's, and the report would replace it (hint: move it away, or choose another --out)", filepath.Join(s.w.dir, foreign))
+		return State{}, Requestf("%s exists, is not part of a report, and would be replaced (hint: move it away, or choose another --out)", filepath.Join(s.w.dir, foreign))
 	case errors.Is(err, fs.ErrNotExist):
 		return toDo, nil
 	}
-	return State{Text: "is written again"}, err
+	return State{Text: "to be rewritten"}, err
 }
 
+// Run implements Step.
 func (s *Report) Run(ctx context.Context) (_ string, err error) {
 	if !s.compares() {
 		return infer.ErrNothing.Error(), nil
@@ -64,13 +67,15 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 		return "", err
 	}
 	s.Page, s.Path, err = writeReport(ctx, s.w.dir, s.w.dir, report.Formats(), infer.Options{}, false, func(c *results.Contents) { c.Only(cells) })
-	if errors.Is(err, infer.ErrNothing) { // everything that plans has failed, and each failure was reported
+	// Every evaluation of a method that plans has failed, and its step reported that.
+	if errors.Is(err, infer.ErrNothing) {
 		return infer.ErrNothing.Error(), nil
 	}
 	return "", err
 }
 
-// cells are the ids of the grid's existing cells. Steps whose cells cannot be named yet have none.
+// cells returns the ids of the grid's existing cells. A step whose cells cannot be
+// named yet, because its checkpoint is missing, has none.
 func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
 	ids := map[string]bool{}
 	for _, d := range s.of {
@@ -85,16 +90,19 @@ func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
 	return ids, nil
 }
 
-// WriteReport reads the results below dir and writes the report's files into
-// out, where it replaces those of an earlier report, and any others if force says
-// so. It returns the path of the first.
+// WriteReport reads the results below dir and writes the report's files in the given
+// formats to out. It replaces files of an earlier report; other files only with
+// force, else they are an error. It returns the report and the path of the first
+// file.
 func WriteReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool) (*report.Report, string, error) {
 	return writeReport(ctx, dir, out, formats, o, force, func(*results.Contents) {})
 }
 
-// writeReport is WriteReport of what choose leaves of the folder.
+// writeReport is WriteReport on the contents that choose leaves.
 func writeReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool, choose func(*results.Contents)) (*report.Report, string, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(25)) // a big folder's outcomes are most of the memory, and live until the end
+	// Nearly all memory is the outcomes of episodes, which live until the end. By default
+	// the collector would let the heap grow to twice their size.
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	c, err := results.Load(ctx, dir)
 	if err == nil {
 		err = c.AddMedia(ctx, dir)
@@ -111,9 +119,10 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o infer
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
 	}
+	// Check all files before writing the first, so that a refusal leaves no mixture.
 	for _, f := range files {
 		if ours, err := report.Ours(out, f.Name); (err != nil || !ours) && !force {
-			return nil, "", fmt.Errorf("writing the report: %s is there and is no report's (hint: move it away, or give report another --out or --force)", filepath.Join(out, f.Name))
+			return nil, "", fmt.Errorf("writing the report: %s exists and is not part of a report (hint: move it away, or give report another --out or --force)", filepath.Join(out, f.Name))
 		}
 	}
 	first := ""

@@ -5,9 +5,9 @@ import (
 	"scalewm/eval/results"
 )
 
-// Score is one line of the table of results: the success of an arm at a tier,
-// mean and standard deviation over sets in percent (as in report.json); one set
-// has no deviation.
+// Score is a line of the table of results: the success of an arm at a tier in
+// percent, mean and standard deviation over sets, the same numbers as in report.json.
+// SD is nil for a single set.
 type Score struct {
 	Task   string   `json:"task"`
 	Method string   `json:"method"`
@@ -18,10 +18,11 @@ type Score struct {
 	N      int      `json:"n"`
 	Mean   float64  `json:"mean"`
 	SD     *float64 `json:"sd"`
-	Note   string   `json:"note,omitempty"` // what to know about the costs that chose its plans
+	Note   string   `json:"note,omitempty"` // a warning about NaN or infinite costs, or ""
 }
 
-// Scores sums up what the evaluations among the graph's steps left, a line each.
+// Scores summarises the cells that the graph's evaluations returned, one line per
+// arm, solver and tier.
 func (g Graph) Scores() []Score {
 	var cells []results.Cell
 	for _, s := range Of[*Evaluate](g) {
@@ -30,11 +31,12 @@ func (g Graph) Scores() []Score {
 	return Scores(cells)
 }
 
-// Scores sums up cells in their order, each in the table to which it belongs.
+// Scores summarises cells, one line per arm, solver and tier, in the order of their
+// first cells.
 func Scores(cells []results.Cell) []Score {
 	out := []Score{} // in JSON an empty list, never null
 	placed, _ := infer.PlaceCells(cells)
-	lines := map[Score][]results.Cell{} // by what names a line
+	lines := map[Score][]results.Cell{} // keyed by a Score with only the naming fields set
 	for _, c := range placed {
 		name := Score{Task: c.Spec.Task, Method: c.Arm.String(), Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
 		if lines[name] == nil {

@@ -19,28 +19,29 @@ import (
 	"scalewm/model/train"
 )
 
-// Training is one training: what is trained on which data set, and into which folder.
+// Training describes one training: what is trained, on which data set, into which
+// folder.
 type Training struct {
 	Preset   Preset
 	Task     envs.Task
 	Method   model.Method
 	Seed     int64
 	Protocol string
-	Data     string // the data set's file
-	Out      string // the checkpoint's folder: weights, sidecar, metrics and the preset
-	Backbone *dinov2.File
+	Data     string       // path of the data set
+	Out      string       // the run: folder of the checkpoint, with weights, sidecar, metrics and preset
+	Backbone *dinov2.File // for methods with a frozen encoder
 }
 
-// Train makes an arm's checkpoint, train/TASK-METHOD-sSEED/ (METHOD@half of a variant),
-// from the task's data set.
+// Train is the step that makes an arm's checkpoint, train/TASK-METHOD-sSEED/, from
+// the task's data set. The folder of a variant has METHOD@half in place of METHOD.
 type Train struct {
 	w *Workspace
 	arm
-	Result train.Result // of Run
+	Result train.Result // set by Run
 }
 
-// trainSteps is the training of a method that has a model; an untrained one is
-// written as it is initialised.
+// trainSteps returns the training of an arm, or none for a method without a model.
+// For an untrained method it only writes the initial weights.
 func trainSteps(w *Workspace, a arm) []Step {
 	if !a.method.Plans() {
 		return nil
@@ -54,11 +55,14 @@ func (s *Train) ID() string      { return trainID(s.arm) }
 func (s *Train) Stage() Stage    { return StageTrain }
 func (s *Train) Needs() []string { return []string{collectID(s.task)} }
 
+// training returns the description of the step's training.
 func (s *Train) training() Training {
 	return Training{Preset: s.preset(s.w.Grid.Preset), Task: s.task, Method: s.method, Seed: s.seed, Protocol: s.w.Grid.Protocol,
 		Data: s.w.dataPath(s.task.Spec.Name), Out: s.w.checkpoint(s.arm), Backbone: s.w.Backbone}
 }
 
+// State checks that an existing folder holds this training. A training with a resume
+// point is to do from its step on; one with a damaged file is to do again.
 func (s *Train) State(context.Context) (State, error) {
 	t, kind := s.training(), ""
 	if s.w.Trainer != nil {
@@ -80,22 +84,25 @@ func (s *Train) State(context.Context) (State, error) {
 	return done, err
 }
 
-// Check returns an error if the folder has files that are not of scalewm, or another training than this
-// one. The data set may be missing; kind is the trainer's, "" for any.
+// Check returns a RequestError if the training's folder contains files that are not
+// from this program, or another training. fingerprint returns that of the data set,
+// whose file may be missing; then the data set is not compared. kind is the device
+// kind of the trainer, "" for any.
 func (t Training) Check(fingerprint func() (string, error), kind string) error {
-	if err := notOurs(t.Out, append(train.Files(), results.ConfigName)...); err != nil {
+	if err := checkOurs(t.Out, append(train.Files(), results.ConfigName)...); err != nil {
 		return err
 	}
 	ours, err := t.recipe()
 	if err != nil {
 		return err
 	}
-	side, there := trained(t.Out, t.Method, t.Backbone)
+	side, there := readTraining(t.Out, t.Method, t.Backbone)
 	if there != nil {
 		if key, is, asked := there.differs(ours); key != "" {
 			return t.other(key, is, asked)
 		}
 	}
+	// An unfinished training has no sidecar yet: only its recipe, from the preset, is known.
 	if side == nil {
 		return nil
 	}
@@ -103,6 +110,7 @@ func (t Training) Check(fingerprint func() (string, error), kind string) error {
 	if err != nil {
 		data = side.Data
 	}
+	// What identifies a training besides its recipe. An empty kind matches every device.
 	for _, f := range []struct{ what, is, asked string }{
 		{"task", side.Task, t.Task.Spec.Name},
 		{"method", side.Method, t.Method.Name},
@@ -119,21 +127,24 @@ func (t Training) Check(fingerprint func() (string, error), kind string) error {
 	return nil
 }
 
-// Joins returns an error if the training's folder is in a results folder of other results.
+// Joins returns a RequestError if the training's folder is part of a results folder
+// (FOLDER/train/NAME) that has results under another protocol, on other data or from
+// another training preset.
 func (t Training) Joins(fingerprint func() (string, error)) error {
 	folder := filepath.Dir(filepath.Dir(t.Out))
-	if filepath.Base(filepath.Dir(t.Out)) != results.TrainDir || !isThere(results.Folder(folder).Sets()) && !isThere(results.Folder(folder).Cells().Dir) {
+	if filepath.Base(filepath.Dir(t.Out)) != results.TrainDir || !exists(results.Folder(folder).Sets()) && !exists(results.Folder(folder).Cells().Dir) {
 		return nil
 	}
 	data, err := fingerprint()
 	if err != nil {
 		return err
 	}
-	return claim{protocol: t.Protocol, task: t.Task, path: t.Data, data: data, preset: &t.Preset, backbone: t.Backbone, but: filepath.Base(t.Out)}.on(folder)
+	return claim{protocol: t.Protocol, task: t.Task, path: t.Data, data: data, preset: &t.Preset, backbone: t.Backbone, except: filepath.Base(t.Out)}.check(folder)
 }
 
-// recipe is the training's own. A state that the task does not have is refused for methods
-// without one too: their checkpoints would say that they had the preset's.
+// recipe returns the training's recipe. A task state that the task does not have is
+// an error even for methods that use none: their sidecars would record a state that
+// does not exist.
 func (t Training) recipe() (recipe, error) {
 	if q := t.Preset.Train.Q; q != "" && len(t.Task.Spec.Qs) > 0 && !HasQ(t.Task, q) {
 		return recipe{}, Requestf("the preset's train.q is %q, a state that the task %s does not have (hint: `scalewm tasks` lists those it has)", q, t.Task.Spec.Name)
@@ -141,12 +152,14 @@ func (t Training) recipe() (recipe, error) {
 	return t.Preset.recipe(t.Method, t.Task.Spec.ActionDim, t.Backbone)
 }
 
+// other returns the error for a folder with another training.
 func (t Training) other(what, is, asked string) error {
-	return Requestf("%s holds a training with %s %s, and %s is asked for (hint: choose another --out, or delete that folder)", t.Out, what, is, asked)
+	return Requestf("%s holds a training with %s %s, but this run needs %s (hint: choose another --out, or delete that folder)", t.Out, what, is, asked)
 }
 
-// Options are what the training determines of train.Run, with the features of a frozen encoder, which are
-// cached next to the data set up to a limit. The caller adds how it runs.
+// Options returns the options of train.Run for this training. how provides those that
+// do not affect the weights, such as device and progress. cache limits the cached
+// features of a frozen encoder, next to the data set.
 func (t Training) Options(data dataset.Source, how train.Options, cache features.Limit) (o train.Options, err error) {
 	r, err := t.recipe()
 	if err != nil {
@@ -167,7 +180,7 @@ func (t Training) Options(data dataset.Source, how train.Options, cache features
 	return o, nil
 }
 
-// Run trains.
+// Run trains the model, resumes an interrupted training, or checks a finished one.
 func (s *Train) Run(ctx context.Context) (string, error) {
 	t, err := s.w.open(s.task)
 	if err != nil {
@@ -191,9 +204,13 @@ func (s *Train) Run(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d steps, loss %.4f, %s", s.Result.Steps, s.Result.Loss, since(began)), nil
 }
 
-// trainingFrames are the task's frames at a training's size, which trainings share.
+// trainingFrames returns the task's frames at the size of a training's model.
+// Consecutive trainings on a task share them, because resizing all frames takes long;
+// a training of another size replaces them. Hence the returned function frees
+// nothing: leave does.
 func (t *openTask) trainingFrames(ctx context.Context, o train.Options) (frames dataset.FrameReader, free func() error, err error) {
 	keep := func() error { return nil }
+	// The frames in memory have the right size.
 	if t.frames != nil && t.frames.Size() == o.Model.Info().FrameSize {
 		return t.frames, keep, nil
 	}

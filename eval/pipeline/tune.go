@@ -15,16 +15,17 @@ import (
 	"scalewm/model/weights"
 )
 
-// Tune chooses MPPI's temperature on a task with the baseline's checkpoint. The
-// choice, and the cells that it rests on, lie in tuning/.
+// Tune is the step that chooses MPPI's temperature on a task with the baseline's
+// checkpoint. Its result is a cell in tuning/, next to the cells of the evaluations
+// that it is based on.
 type Tune struct {
 	w *Workspace
 	arm
-	choice *eval.Choice // once it is known
+	choice *eval.Choice // cached; nil until it was read or made
 }
 
-// tuneSteps are the choice and the training that it needs, where methods of the
-// grid plan at a tuned temperature.
+// tuneSteps returns the tuning step of a task and the training that it needs, if a
+// method of the grid plans at a tuned temperature.
 func tuneSteps(w *Workspace, a arm) []Step {
 	g := &w.Grid
 	if !slices.ContainsFunc(g.Methods, func(m model.Method) bool { return tuned(g.Rules, g.Solvers, m) }) {
@@ -34,12 +35,14 @@ func tuneSteps(w *Workspace, a arm) []Step {
 	return []Step{&Train{w: w, arm: t.arm}, t}
 }
 
-// newTune is the choice for an arm's task. It is made with the first seed.
+// newTune returns the tuning step for an arm's task. It always uses the baseline with
+// the grid's first seed: all arms share one temperature.
 func newTune(w *Workspace, a arm) *Tune {
 	a.method, a.seed, a.variant = baseline(), w.Grid.Seeds[0], variant{}
 	return &Tune{w: w, arm: a}
 }
 
+// baseline returns the method on which temperatures are tuned.
 func baseline() model.Method {
 	m, err := model.LookUp(model.Baseline)
 	if err != nil {
@@ -48,7 +51,7 @@ func baseline() model.Method {
 	return m
 }
 
-// tuned reports whether a method's evaluations with MPPI need the choice.
+// tuned reports whether a method's evaluations with MPPI need a tuned temperature.
 func tuned(r results.Rules, solvers []string, m model.Method) bool {
 	return r.Temperature == results.Tuned && slices.Contains(solvers, results.MPPI) && m.Plans() && m.Group == baseline().Group
 }
@@ -57,6 +60,8 @@ func (s *Tune) ID() string      { return "tune " + s.name() }
 func (s *Tune) Stage() Stage    { return StageTrain }
 func (s *Tune) Needs() []string { return []string{trainID(s.arm), collectID(s.task)} }
 
+// State implements Step. A choice whose checkpoint is missing or damaged counts as to
+// do.
 func (s *Tune) State(context.Context) (State, error) {
 	_, err := s.chosen()
 	switch {
@@ -68,7 +73,8 @@ func (s *Tune) State(context.Context) (State, error) {
 	return done, err
 }
 
-// chosen is the choice that was made, fs.ErrNotExist where there is none yet.
+// chosen returns the existing choice. The error wraps fs.ErrNotExist if there is
+// none.
 func (s *Tune) chosen() (eval.Choice, error) {
 	if s.choice != nil {
 		return *s.choice, nil
@@ -84,26 +90,27 @@ func (s *Tune) chosen() (eval.Choice, error) {
 	return c, err
 }
 
-// job is the baseline on the set that temperatures are chosen on.
+// job returns the evaluation of the baseline on the tuning set, without a solver.
 func (s *Tune) job() (j eval.Job, err error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
 		return j, err
 	}
-	a, err := s.w.look(t, s.w.checkpoint(s.arm))
+	a, err := s.w.describe(t, s.w.checkpoint(s.arm))
 	if err != nil {
 		return j, err
 	}
 	return tuningJob(s.w.job(t, a, t.sets))
 }
 
-// tuningJob is a job on the set that temperatures are chosen on.
+// tuningJob returns j on the tuning set, with as many episodes as j's sets have.
 func tuningJob(j eval.Job) (eval.Job, error) {
 	set, err := j.Data.Set(results.TuningSet, len(j.Sets[0].Starts))
 	j.Sets = []eval.Set{set}
 	return j, err
 }
 
+// Run implements Step. Tuning resumes at the first missing evaluation.
 func (s *Tune) Run(ctx context.Context) (string, error) {
 	began := time.Now()
 	j, err := s.job()

@@ -9,15 +9,15 @@ import (
 	"scalewm/model"
 )
 
-// variant is what an arm's loss has otherwise than the preset says: the task state
-// that it sees, and the weight of the correlation. "" and 0 are the preset's.
+// variant is how an arm's loss differs from the preset: the task state that it sees,
+// and the weight of the correlation term. "" and 0 mean the preset's.
 type variant struct {
 	q      string
 	weight float64
 }
 
-// label is the arm's method and variant, as folders and films are named
-// (results.Spec.Arm calls its cells the same).
+// label returns the arm's method and variant as they appear in names of folders and
+// films. results.Spec.Arm gives its cells the same name.
 func (a arm) label() results.Arm {
 	out := results.Arm{Method: a.method.Name}
 	if a.q != "" {
@@ -29,15 +29,17 @@ func (a arm) label() results.Arm {
 	return out
 }
 
-// variants are those of a method on a task: all states with all weights, if the
-// method has them. A state that the task does not have gives none.
+// variants returns the variants of a method on a task: every state with every weight,
+// if the method has them. A state that the task lacks gives no variant. The preset's
+// own value gives the plain arm, not a variant of it: otherwise the same training
+// would exist under two names.
 func (g *Grid) variants(task envs.Task, m model.Method) (out []variant) {
 	qs, weights := []string{""}, []float64{0}
 	if m.UsesQ() && len(g.Qs) > 0 {
 		qs = nil
 		for _, q := range g.Qs {
 			if HasQ(task, q) {
-				qs = append(qs, otherThan(g.Preset.Train.Q, q))
+				qs = append(qs, unlessPreset(g.Preset.Train.Q, q))
 			}
 		}
 	}
@@ -45,7 +47,7 @@ func (g *Grid) variants(task envs.Task, m model.Method) (out []variant) {
 		weights = nil
 		preset, _ := g.Preset.Train.Weights.On(model.Correlation, task.Spec.Name)
 		for _, w := range g.ScaleWeights {
-			weights = append(weights, otherThan(preset, w))
+			weights = append(weights, unlessPreset(preset, w))
 		}
 	}
 	for _, q := range qs {
@@ -56,20 +58,21 @@ func (g *Grid) variants(task envs.Task, m model.Method) (out []variant) {
 	return out
 }
 
-// otherThan is a value, or nothing where it is the preset's.
-func otherThan[T comparable](preset, value T) (v T) {
+// unlessPreset returns value, or the zero value if it equals the preset's.
+func unlessPreset[T comparable](preset, value T) (v T) {
 	if value != preset {
 		v = value
 	}
 	return v
 }
 
-// HasQ says whether a task has a state of that name.
+// HasQ reports whether a task has a state of that name.
 func HasQ(task envs.Task, name string) bool {
 	return slices.ContainsFunc(task.Spec.Qs, func(q envs.Q) bool { return q.Name == name })
 }
 
-// WithoutQ says which tasks lack a state of the grid's axis, and so have no arms with it.
+// WithoutQ returns a line for each task that lacks a state of the grid's axis, and so
+// has no arms with it.
 func (g *Grid) WithoutQ() (gaps []string) {
 	for _, t := range g.Tasks {
 		for _, q := range g.Qs {
@@ -81,7 +84,7 @@ func (g *Grid) WithoutQ() (gaps []string) {
 	return gaps
 }
 
-// preset is the one that an arm is trained with.
+// preset returns p with the arm's variant applied. It does not change p.
 func (a arm) preset(p Preset) Preset {
 	if a.q != "" {
 		p.Train.Q = a.q

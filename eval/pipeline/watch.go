@@ -15,21 +15,22 @@ import (
 	"scalewm/model/weights"
 )
 
-// Watcher counts what is there of a grid's results while others make them. It reads
-// listings and names, and no cell, so that a look at a large grid takes a moment;
-// whether a cell is whole the steps and the report find out.
+// Watcher counts the results of a grid while other processes compute them. It reads
+// listings and not cells, so that a look at a large grid takes a moment. Steps and
+// the report find damaged cells.
 type Watcher struct {
 	w *Workspace
 	g Graph
 }
 
-// Look is what a Watcher sees.
+// Look is the state of a grid at a moment.
 type Look struct {
 	Stages   []StageLook `json:"stages"`
-	Training []string    `json:"training"` // trainings under way, a line each
+	Training []string    `json:"training"` // a line for each training in progress
 }
 
-// StageLook counts a stage: data sets, trainings, cells.
+// StageLook is the number of data sets, trainings or cells of a stage, and of those
+// that exist.
 type StageLook struct {
 	Stage Stage  `json:"stage"`
 	Done  int    `json:"done"`
@@ -37,15 +38,16 @@ type StageLook struct {
 	Note  string `json:"note,omitempty"`
 }
 
-// NewWatcher watches the workspace's grid.
+// NewWatcher returns a Watcher of the workspace's grid.
 func NewWatcher(w *Workspace) *Watcher { return &Watcher{w, w.Graph()} }
 
-// Look looks once.
+// Look lists the results folder and counts.
 func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
 	if _, err := v.w.listed(true); err != nil {
 		return l, err
 	}
-	at := map[Stage]int{} // places in l.Stages
+	// Indices in l.Stages.
+	at := map[Stage]int{}
 	for _, s := range v.g {
 		stage := s.Stage()
 		if stage == StageReport {
@@ -74,7 +76,8 @@ func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
 	return l, nil
 }
 
-// count is how many results a step has, and how many of them are there.
+// count returns how many results a step has, how many of them exist, and a note on an
+// unfinished one.
 func (v *Watcher) count(ctx context.Context, s Step) (of, there int, note string, err error) {
 	whole := func(path string) int {
 		if _, err := os.Stat(path); err == nil {
@@ -94,25 +97,26 @@ func (v *Watcher) count(ctx context.Context, s Step) (of, there int, note string
 	case *Train:
 		dir := v.w.checkpoint(s.arm)
 		if there = whole(filepath.Join(dir, weights.SidecarName)); there == 0 {
-			note = v.underWay(s, dir)
+			note = v.progressNote(s, dir)
 		}
 		return 1, there, note, nil
 	case Divisible:
 		ids, err := s.found(ctx)
 		return s.Len(), len(ids), "", err
 	}
-	return 0, 0, "", nil // a choice of a temperature belongs to no count
+	return 0, 0, "", nil // tuning is not counted
 }
 
-// underWay tells how far a training has come, "" for one that has not begun.
-func (v *Watcher) underWay(s *Train, dir string) string {
+// progressNote returns how far a training has come, "" if it has not begun.
+func (v *Watcher) progressNote(s *Train, dir string) string {
 	rows, err := metrics.Read(dir)
 	if err != nil || len(rows) == 0 {
 		return ""
 	}
 	last := rows[len(rows)-1]
 	text := fmt.Sprintf("%s: step %d", s.name(), last.Step+1)
-	if r, err := s.training().recipe(); err == nil && r.Train.Steps > 0 { // DINO-WM's is its own
+	// The recipe of the arm, since a family may have its own number of steps.
+	if r, err := s.training().recipe(); err == nil && r.Train.Steps > 0 {
 		text += fmt.Sprintf(" of %d", r.Train.Steps)
 	} else if err == nil {
 		text += fmt.Sprintf(", of %d epochs", r.Train.Epochs)
@@ -120,8 +124,9 @@ func (v *Watcher) underWay(s *Train, dir string) string {
 	return fmt.Sprintf("%s, loss %.4f", text, last.Loss)
 }
 
-// notYet drops the errors of what another step has still to make.
-func notYet(err error) error {
+// ignoreMissing returns nil for errors that only say that an earlier step has not made its
+// result yet, or has to make it again; else err.
+func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, weights.ErrDamaged) || errors.Is(err, cell.ErrTorn) {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// A training under way is told of with the steps or epochs of its own recipe: DINO-WM's in nano is another
-// than LeWM's.
+// A training in progress is shown with the steps or epochs of its own recipe: in
+// nano, DINO-WM's differ from LeWM's.
 func TestWatchTellsOfTrainings(t *testing.T) {
 	task, err := envs.Lookup("tworoom")
 	if err != nil {

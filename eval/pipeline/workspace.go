@@ -20,86 +20,95 @@ import (
 	"scalewm/model/features"
 )
 
-// Options say how a reproduction works and what it has.
+// Options are the resources of a reproduction and how it works. No result depends on
+// them, except on Backbone and on the kind of the devices.
 type Options struct {
-	Backbone     *dinov2.File                        // of methods whose encoder is a file's; nil: none was given
-	FeatureCache features.Limit                      // of what frozen encoders make of frames, next to the data set
-	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made the existing ones
-	Planner      device.Device                       // of evaluations; nil where none is made
-	Analyser     device.Device                       // of analyses; nil where none is made, and any device may have made the existing ones
-	Workers      int                                 // goroutines that simulate and read; no result depends on it
-	Batch        int                                 // episodes planned side by side, 0: as many as keep the device busy
-	BreakLock    bool                                // trainings take their folders from processes that are known to be gone
-	Version      string                              // of the program, for the measured times
-	Spawn        func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
-	Remote       *remote.Store                       // what machines share that have no folder in common; nil: there is none
-	Listener     Listener
+	Backbone     *dinov2.File   // encoder for methods that take it from a file; nil: none was given
+	FeatureCache features.Limit // of cached features of frozen encoders, next to the data set
+
+	// Devices of the trainings, evaluations and analyses. One may be nil if this run
+	// computes nothing of that kind. For Trainer and Analyser, nil also means that existing
+	// results of any device kind are accepted.
+	Trainer  device.Device
+	Planner  device.Device
+	Analyser device.Device
+
+	Workers   int                                 // goroutines that simulate and read
+	Batch     int                                 // episodes planned in one batch; 0: as many as fill the device
+	BreakLock bool                                // take locks from owners that the user knows to be gone
+	Version   string                              // of the program; recorded with the measured times
+	Spawn     func(ctx context.Context) *exec.Cmd // see collect.Job; nil: collect in this process
+	Remote    *remote.Store                       // object store shared by machines without a common folder; nil: none
+	Listener  Listener
 }
 
-// Workspace is where the steps of a grid work: a results folder and the devices,
-// and what the steps of one task share while they run.
+// Workspace is where the steps of a grid run: a results folder, the devices, and what
+// the steps of one task share while they run. Opening a data set, drawing its sets
+// and loading a model are expensive, and consecutive steps mostly need the same ones.
+// A Workspace is used by one goroutine at a time; the caller calls Close.
 type Workspace struct {
 	Grid Grid
 	dir  string // the results folder
 	Options
-	data, weights string // of a measurement, in place of the folder's: the data set and the checkpoint
+	data, weights string // override the paths of data set and checkpoint, for measurements
 
-	now    *openTask
-	seen   *cell.Store                     // the cells, as they were listed last; nil once there may be others
-	made   map[results.AnalysisSpec]string // ids of the analyses that are there, whatever their device
-	asked  map[string]bool                 // cells that were read for it
-	known  known                           // of the store Remote
-	loaded struct {                        // the model that was used last
+	opened       *openTask                       // the open task; nil if none
+	listing      *cell.Store                     // last listing of the cells; nil once it may be outdated
+	analysisIDs  map[results.AnalysisSpec]string // ids of existing analyses by spec without the device
+	analysesRead map[string]bool                 // ids of the cells that were read for analysisIDs
+	known        known                           // cached state of the store Remote
+	loaded       struct {                        // the model that was loaded last
 		dir   string
 		dev   device.Device
 		world model.World
 	}
 }
 
-// NewWorkspace is the workspace of a grid in a results folder.
+// NewWorkspace returns the workspace of a grid in a results folder. It opens nothing.
 func NewWorkspace(g Grid, dir string, o Options) *Workspace {
 	return &Workspace{Grid: g, dir: dir, Options: o}
 }
 
-// openTask is what the steps of one task share.
+// openTask is a task's open data set and what its steps share.
 type openTask struct {
 	envs.Task
 	file       *hdf5.File
-	data       *eval.Data // with sets, once something is evaluated
+	data       *eval.Data // nil until a step needs the sets
 	sets       []eval.Set
-	frames     dataset.FrameReader // at the model's size, once something is trained
+	frames     dataset.FrameReader // at the model's frame size; nil until a training needs them
 	freeFrames func() error
-	checked    map[string]eval.Arm // of checkpoints, by folder
-	assumed    bool                // it was said that MPPI's temperature is no published one
+	checked    map[string]eval.Arm // arms of checkpoints, by folder
+	assumed    bool                // the note on a default temperature was given
 }
 
-// Close gives back the open data set and the loaded model, and removes what earlier runs
-// that were killed left aside in the results folder.
+// Close closes the data set, frees the model, and removes temporary files of killed
+// runs from the results folder.
 func (w *Workspace) Close() {
 	Tidy(w.dir)
-	w.leave()
+	w.closeTask()
 }
 
-// Tidy removes what runs that were killed left aside in a results folder.
+// Tidy removes temporary files that killed runs left in a results folder.
 func Tidy(folder string) {
 	for _, dir := range append(entries(folder), folder) {
 		safefile.Tidy(dir)
 	}
 }
 
-// leave gives back the open data set and the loaded model.
-func (w *Workspace) leave() {
+// closeTask closes the data set and frees the model.
+func (w *Workspace) closeTask() {
 	w.unload()
-	if w.now == nil {
+	if w.opened == nil {
 		return
 	}
-	if w.now.freeFrames != nil {
-		w.now.freeFrames()
+	if w.opened.freeFrames != nil {
+		w.opened.freeFrames()
 	}
-	w.now.file.Close()
-	w.now = nil
+	w.opened.file.Close()
+	w.opened = nil
 }
 
+// dataPath returns the path of a task's data set, which may not exist yet.
 func (w *Workspace) dataPath(task string) string {
 	if w.data != "" {
 		return w.data
@@ -107,6 +116,7 @@ func (w *Workspace) dataPath(task string) string {
 	return results.Folder(w.dir).Data(task)
 }
 
+// checkpoint returns the folder of an arm's training, which may not exist yet.
 func (w *Workspace) checkpoint(a arm) string {
 	if w.weights != "" {
 		return w.weights
@@ -118,38 +128,43 @@ func (w *Workspace) cells() cell.Store { return CellStore(w.dir) }
 
 func (w *Workspace) tuning() cell.Store { return tuningStore(w.dir) }
 
-// listed are the cells as they were listed last or, where that may be too long ago, are now.
+// listed returns the cell store as of the last listing. It lists again if now is set
+// or if cells may have been added since. Listing once is much faster than looking up
+// thousands of names, and on network file systems a failed look-up is cached (see
+// cell.Store.Listed).
 func (w *Workspace) listed(now bool) (cell.Store, error) {
-	if w.seen == nil || now {
+	if w.listing == nil || now {
 		s, err := w.cells().Listed()
 		if err != nil {
 			return s, err
 		}
-		w.seen = &s
+		w.listing = &s
 	}
-	return *w.seen, nil
+	return *w.listing, nil
 }
 
-// analyses are the ids of the analyses that are there by their specs, without the device.
+// analyses returns the ids of all existing analyses by their specs without the
+// device. It reads each cell once.
 func (w *Workspace) analyses(ctx context.Context) (map[results.AnalysisSpec]string, error) {
-	if w.made == nil {
-		w.made, w.asked = map[results.AnalysisSpec]string{}, map[string]bool{}
+	if w.analysisIDs == nil {
+		w.analysisIDs, w.analysesRead = map[results.AnalysisSpec]string{}, map[string]bool{}
 	}
-	return w.made, w.cells().EachNew(ctx, w.asked, func(e cell.Entry, err error) error {
+	return w.analysisIDs, w.cells().EachNew(ctx, w.analysesRead, func(e cell.Entry, err error) error {
 		if err != nil && !errors.Is(err, cell.ErrTorn) {
 			return err
 		}
 		var spec results.AnalysisSpec
 		if err == nil && e.Kind == results.AnalysisKind && e.Into(&spec, nil) == nil {
 			spec.Device = ""
-			w.made[spec] = e.ID
+			w.analysisIDs[spec] = e.ID
 		}
 		return nil
 	})
 }
 
-// missing asks which cells of a step are not there, and asks a new listing before it
-// says that there are some.
+// missing returns a listing of the cells. ask counts a step's missing cells in one.
+// If the last listing lacks some, the folder is listed again: another shard may have
+// made them in the meantime.
 func (w *Workspace) missing(ask func(cell.Store) (missing int, err error)) (cell.Store, error) {
 	s, err := w.listed(false)
 	if err != nil {
@@ -164,21 +179,22 @@ func (w *Workspace) missing(ask func(cell.Store) (missing int, err error)) (cell
 	return s, err
 }
 
-// open opens a task's data set, unless it is the one that is open.
+// open opens a task's data set, or returns it if it is open already. It closes that
+// of another task.
 func (w *Workspace) open(task envs.Task) (*openTask, error) {
-	if w.now != nil && w.now.Spec == task.Spec {
-		return w.now, nil
+	if w.opened != nil && w.opened.Spec == task.Spec {
+		return w.opened, nil
 	}
-	w.leave()
+	w.closeTask()
 	file, err := hdf5.Open(w.dataPath(task.Spec.Name))
 	if err != nil {
 		return nil, err
 	}
-	w.now = &openTask{Task: task, file: file, checked: map[string]eval.Arm{}}
-	return w.now, nil
+	w.opened = &openTask{Task: task, file: file, checked: map[string]eval.Arm{}}
+	return w.opened, nil
 }
 
-// openSets opens a task's data set for evaluation and draws the grid's sets.
+// openSets opens a task's data set and draws the grid's evaluation sets.
 func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 	t, err := w.open(task)
 	if err != nil || t.data != nil {
@@ -189,13 +205,14 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 	return t, err
 }
 
-// job is an arm on a task's sets, without a planner.
+// job returns an arm's evaluation on a task's sets, without a solver.
 func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
 	return eval.Job{Task: t.Task, Data: t.data, Arm: a, Rules: w.Grid.Rules, Sets: sets, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 
-// look is the arm of a checkpoint, fs.ErrNotExist where there is none.
-func (w *Workspace) look(t *openTask, dir string) (a eval.Arm, err error) {
+// describe returns the arm of a checkpoint without loading its weights. The error wraps
+// fs.ErrNotExist if there is no checkpoint.
+func (w *Workspace) describe(t *openTask, dir string) (a eval.Arm, err error) {
 	a, ok := t.checked[dir]
 	if !ok {
 		if a, err = ArmOf(dir, t.Task); err == nil {
@@ -205,7 +222,8 @@ func (w *Workspace) look(t *openTask, dir string) (a eval.Arm, err error) {
 	return a, err
 }
 
-// load reads a checkpoint onto a device for a job, unless it was used last.
+// load loads a checkpoint onto a device for a job. It keeps the last model, since the
+// evaluations and analyses of a checkpoint follow one another.
 func (w *Workspace) load(dev device.Device, j eval.Job, dir string) (world model.World, err error) {
 	if w.loaded.dir == dir && w.loaded.dev == dev {
 		return w.loaded.world, nil
@@ -217,10 +235,11 @@ func (w *Workspace) load(dev device.Device, j eval.Job, dir string) (world model
 	return world, err
 }
 
-// evaluation is that of a job, which loads the arm's checkpoint.
+// evaluation returns the evaluation of a job that loads the arm's checkpoint on
+// demand.
 func (w *Workspace) evaluation(j eval.Job, a arm) eval.Evaluation {
 	return eval.Evaluation{Job: j, Note: w.Listener.Note, Load: func() (agent eval.Agent, err error) {
-		w.seen = nil // cells are going to be made
+		w.listing = nil // new cells follow, which the last listing does not show
 		if j.Arm.Plans() {
 			agent.World, err = w.load(w.Planner, j, w.checkpoint(a))
 		}
@@ -228,6 +247,7 @@ func (w *Workspace) evaluation(j eval.Job, a arm) eval.Evaluation {
 	}}
 }
 
+// unload frees the loaded model, if any.
 func (w *Workspace) unload() {
 	if w.loaded.world != nil {
 		w.loaded.world.Free()
@@ -235,5 +255,5 @@ func (w *Workspace) unload() {
 	w.loaded.dir, w.loaded.dev, w.loaded.world = "", nil, nil
 }
 
-// since is the time that a step took, in words.
+// since formats the time that a step took.
 func since(t time.Time) string { return time.Since(t).Round(100 * time.Millisecond).String() }

@@ -11,7 +11,7 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// free is a cost that costs nothing: the first number.
+// free is a cost without work: the first number of a candidate.
 type free struct{ d device.Device }
 
 func (f free) Costs(dst, candidates device.Mat) error {
@@ -20,9 +20,10 @@ func (f free) Costs(dst, candidates device.Mat) error {
 	return nil
 }
 
-// BenchmarkSolvers plans T1 (300 x 30, five blocks of ten numbers) for 16
-// episodes with a free cost: what a search itself takes, in milliseconds an
-// episode, and against drawing the normals alone, which every search must.
+// BenchmarkSolvers plans T1 (300 x 30, five blocks of ten numbers) for 16 episodes
+// with a free cost. It reports the time of the search itself in milliseconds per
+// episode, and its ratio to the time of drawing the normal numbers, which every
+// search needs.
 func BenchmarkSolvers(b *testing.B) {
 	d, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {

@@ -6,20 +6,22 @@ import (
 	"scalewm/model/device"
 )
 
-// CEM is the cross-entropy method as the published evaluation runs it
-// (docs/sources.md#cem): no momentum, no floor, no clipping, no memory of the
-// best sequence. The zero value has the published numbers.
+// CEM is the cross-entropy method as in the published evaluation
+// (docs/sources.md#cem). Each iteration samples candidates from a normal distribution
+// and sets its mean and standard deviation to those of the elites. There is no
+// momentum, no lower bound on the deviation, no clipping, and the best sequence so
+// far is not retained. The zero value has the published numbers.
 type CEM struct {
-	Candidates int     // C, 0: 300
-	Iterations int     // 0: 30
-	Elites     int     // 0: 30
-	VarScale   float64 // the first standard deviation, 0: 1
+	Candidates int     // C; 0 means 300
+	Iterations int     // 0 means 30
+	Elites     int     // 0 means 30
+	VarScale   float64 // initial standard deviation; 0 means 1
 }
 
-// Solve returns the mean after the last update, a sequence whose own
-// cost was never computed; its reported cost is the mean of the last elites' costs.
+// Solve implements Solver. The plan is the mean after the last update, whose own cost
+// is never computed. The reported cost is the mean cost of the last elites.
 func (c CEM) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
-	b := sampling("CEM", 2, c.Candidates, c.Iterations, c.Elites, c.VarScale)
+	b := samplingBudget("CEM", 2, c.Candidates, c.Iterations, c.Elites, c.VarScale)
 	if err := b.check(p); err != nil {
 		return Plan{}, err
 	}

@@ -15,15 +15,15 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// bowl is a cost with its lowest point at target[e], computed on the host in
-// float64; NaN for candidates whose first number exceeds nanAbove.
+// bowl is a cost with its minimum at target[e], computed on the host in float64. It
+// is NaN for candidates whose first number exceeds nanAbove.
 type bowl struct {
 	d        device.Device
 	target   [][]float64
 	nanAbove float64
 	calls    int
-	failAt   int // iteration that fails, from 1; 0: none
-	// watch, where set, sees the candidates of an episode and what they cost.
+	failAt   int // iteration that fails, counted from 1; 0: none
+	// watch, if set, is called with the candidates of an episode and their costs.
 	watch func(each int, candidates, costs []float64)
 }
 
@@ -57,7 +57,8 @@ func (b *bowl) CostGrads(dst, grad, candidates device.Mat) error {
 	return b.Costs(dst, candidates)
 }
 
-// cost is rounded to float32, so that all devices and the twin rank alike.
+// cost is rounded to float32, so that all devices and the reference solver rank
+// candidates equally.
 func (b *bowl) cost(e int, x []float64) float64 {
 	if x[0] > b.nanAbove {
 		return math.NaN()
@@ -70,8 +71,8 @@ func (b *bowl) cost(e int, x []float64) float64 {
 	return float64(float32(sum))
 }
 
-// twin is CEM in plain Go for one episode, step by step from
-// docs/sources.md#cem: noise[iteration] holds C x W normals.
+// twin is a reference implementation of CEM for one episode in plain Go, written from
+// docs/sources.md#cem. noise[iteration] holds C x W normal numbers.
 func twin(c plan.CEM, noise [][]float64, w int, cost func([]float64) float64) (mean, std []float64, reported float64, nans int) {
 	mean, std = make([]float64, w), make([]float64, w)
 	for i := range std {
@@ -118,7 +119,7 @@ func twin(c plan.CEM, noise [][]float64, w int, cost func([]float64) float64) (m
 	return mean, std, reported, nans
 }
 
-// devices are all engines of this machine that compute the products in fp32 or more.
+// devices returns all devices of this machine that compute GEMMs in fp32 or better.
 func devices(t *testing.T) map[string]device.Device {
 	t.Helper()
 	c, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
@@ -134,7 +135,7 @@ const (
 	testWidth   = 20
 )
 
-// targets of n episodes, each with its own.
+// targets returns a different target for each of n episodes.
 func targets(n int) [][]float64 {
 	out := make([][]float64, n)
 	for e := range out {
@@ -154,7 +155,7 @@ func keys(n int) []uint64 {
 	return out
 }
 
-// problem is all episodes at once with keyed noise.
+// problem returns a batch of all episodes, with keyed noise.
 func problem(b *bowl, keys []uint64, replan int) plan.Problem {
 	return plan.Problem{
 		Episodes: len(keys), Horizon: testHorizon, Width: testWidth, Cost: b,
@@ -173,8 +174,8 @@ func solve(t *testing.T, d device.Device, s plan.Solver, p plan.Problem) plan.Pl
 
 func actions(d device.Device, p plan.Plan) []float64 { return values(d, p.Actions) }
 
-// TestTwin holds CEM on every device to the plain one: same noise, same costs,
-// 1e-5 as for the reference's own plans (docs/sources.md#reference-tolerances).
+// TestTwin compares CEM on every device with twin, for the same noise and costs,
+// within 1e-5 as for recorded plans (docs/sources.md#reference-tolerances).
 func TestTwin(t *testing.T) {
 	cases := []struct {
 		name string
@@ -228,7 +229,7 @@ func near(t *testing.T, what string, got, want []float64, tol float64) {
 	}
 }
 
-// TestDefaults: the zero value is the published 300/30/30 from N(0, 1).
+// TestDefaults checks that the zero value is the published 300/30/30 from N(0, 1).
 func TestDefaults(t *testing.T) {
 	d := ref.New()
 	run := func(c plan.CEM) ([]float64, int) {
@@ -247,8 +248,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestNoiseGoesOn: the stream of an episode continues through its replans:
-// iteration i of plan r begins at normal (r*iterations+i)*C*W.
+// TestNoiseGoesOn checks that the stream of an episode continues through its plans:
+// iteration i of plan r begins at number (r*iterations+i)*C*W.
 func TestNoiseGoesOn(t *testing.T) {
 	d := ref.New()
 	const c, w = 4, 3
@@ -267,8 +268,8 @@ func TestNoiseGoesOn(t *testing.T) {
 	}
 }
 
-// TestStops: a cancelled context ends the plan before the next iteration, and
-// the error of a cost is passed on.
+// TestStops checks that a cancelled context ends the plan before the next iteration,
+// and that Solve returns the error of a cost.
 func TestStops(t *testing.T) {
 	d := ref.New()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,10 +10,10 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// valley is a cost whose lowest point is where every number is 0.5.
+// valley is a cost with its minimum where every number is 0.5.
 type valley struct{ dev device.Device }
 
-// Costs judges candidates of all episodes, one a row.
+// Costs computes the costs of the candidates of all episodes, one per row.
 func (v valley) Costs(dst, candidates device.Mat) error {
 	plans, costs := make([]float64, candidates.Len()), make([]float64, dst.Len())
 	v.dev.Download64(plans, candidates)

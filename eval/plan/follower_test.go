@@ -8,22 +8,22 @@ import (
 	"scalewm/model/device"
 )
 
-// follower is a device whose rankings are held to recorded ones, and then
-// replaced by them: the original's order of equal costs is its own, and where a
-// search has converged most costs are equal in float32. What follows from
-// another choice among equals could not be compared.
+// follower is a device that checks its rankings against recorded ones and then
+// continues with the recorded ones. PyTorch orders equal costs differently, and when
+// a search has converged most costs are equal in float32: after a different choice
+// among equal costs the rest of a plan could not be compared.
 type follower struct {
 	device.Device
 	t        *testing.T
 	recorded []float64 // elite_index from here on
-	other    int       // rankings that were not ours
+	other    int       // number of rankings that differed
 }
 
-// SmallestK checks that ours and the recorded ranking are both right.
+// SmallestK checks that both its own and the recorded ranking are correct.
 func (f *follower) SmallestK(idx device.Ints, costs device.Mat, k int) {
 	f.t.Helper()
 	f.Device.SmallestK(idx, costs, k)
-	if f.recorded == nil || k == costs.Cols { // of all nothing is chosen
+	if f.recorded == nil || k == costs.Cols { // all candidates are elites: nothing is chosen
 		return
 	}
 	ours, all := make([]int32, idx.Len()), values(f.Device, costs)
@@ -47,7 +47,7 @@ func (f *follower) compare(ours, theirs []int32, costs []float64) {
 	f.other++
 	for i := range ours {
 		a, b := costs[ours[i]], costs[theirs[i]]
-		if math.Abs(a-b) > 1e-6*(1+math.Abs(a)) { // some roundings of float32
+		if math.Abs(a-b) > 1e-6*(1+math.Abs(a)) { // a few roundings in float32
 			f.t.Errorf("elites %v with %g at rank %d, recorded %v with %g", ours, a, i, theirs, b)
 			return
 		}

@@ -10,13 +10,13 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// judged is what a cost saw in one iteration.
+// judged holds the candidates and costs of one iteration.
 type judged struct {
 	each              int
 	candidates, costs []float64
 }
 
-// watched is a bowl for n episodes that keeps what it sees.
+// watched is a bowl for n episodes that records its calls.
 func watched(d device.Device, n int) (*bowl, *[]judged) {
 	var seen []judged
 	b := &bowl{d: d, target: targets(n), nanAbove: math.Inf(1)}
@@ -24,12 +24,12 @@ func watched(d device.Device, n int) (*bowl, *[]judged) {
 	return b, &seen
 }
 
-// row is candidate c of episode e.
+// row returns candidate c of episode e.
 func (j judged) row(e, c int) []float64 {
 	return j.candidates[(e*j.each+c)*testWidth : (e*j.each+c+1)*testWidth]
 }
 
-// TestFilter: the factors and moments of docs/sources.md#coloured-noise.
+// TestFilter checks the factors and moments of docs/sources.md#coloured-noise.
 func TestFilter(t *testing.T) {
 	taps := plan.Taps(5, 2)
 	for k, want := range []float64{5, 5, 2.5} {
@@ -53,7 +53,7 @@ func TestFilter(t *testing.T) {
 		for j := range 5 {
 			variance += (x[i+j] - mean) * (x[i+j] - mean) / 4
 			square += x[i+j] * x[i+j]
-			lag += x[i+j] * x[i+(j+1)%5] * 5 / 4 * min(1, float64(4-j)) // pairs inside the series
+			lag += x[i+j] * x[i+(j+1)%5] * 5 / 4 * min(1, float64(4-j)) // pairs within the series
 		}
 		if math.Abs(variance-1) > 1e-9 {
 			t.Fatalf("series %d has variance %g, want 1", i/5, variance)
@@ -67,7 +67,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestOneBlock: noise of a single block, at which the original fails, is white.
+// TestOneBlock checks that the noise of a single block, for which stable-worldmodel
+// fails, is white.
 func TestOneBlock(t *testing.T) {
 	d := ref.New()
 	b, seen := watched(d, 1)
@@ -87,7 +88,8 @@ func TestOneBlock(t *testing.T) {
 	}
 }
 
-// TestClip: candidates, kept ones too, lie within the bounds; the mean need not.
+// TestClip checks that candidates, including those carried over, are within the
+// bounds. The mean need not be.
 func TestClip(t *testing.T) {
 	d := ref.New()
 	low, high := []float64{-0.5, -2}, []float64{0.25, 0.5}
@@ -118,7 +120,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// TestKept: the first candidates of an iteration are the mean and the elites of the one before.
+// TestKept checks that the first candidates of an iteration are the mean and the
+// elites of the previous one.
 func TestKept(t *testing.T) {
 	d := ref.New()
 	b, seen := watched(d, 2)
@@ -146,7 +149,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestReturn: the best elite of the last iteration with its cost, or the mean.
+// TestReturn checks that the plan is the best elite of the last iteration with its
+// cost, or the mean.
 func TestReturn(t *testing.T) {
 	d := ref.New()
 	b, seen := watched(d, 3)

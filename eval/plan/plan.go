@@ -1,6 +1,14 @@
-// Package plan holds the planners. They see a batched cost and the kernels of
-// a device, never a model or a task: E episodes side by side, C candidates each,
-// sequences of W = H*A numbers in z-scored action space.
+// Package plan implements the planners: CEM, ICEM, MPPI and Gradient, each a Solver.
+//
+// A planner searches for the sequence of actions with the lowest cost, for E episodes
+// in one batch. It has C candidates per episode, each a sequence of W = H*A numbers
+// in z-scored action space. It sees a batched Cost and the kernels of a device, but
+// neither a model nor a task. All matrices stay on the device until the search ends.
+//
+// A plan of an episode is a function of its noise and its costs only. Noise, usually
+// Keyed, gives each episode its own random stream, so that results do not depend on
+// which episodes share a batch, and all arms of a paired comparison draw the same
+// numbers.
 package plan
 
 import (
@@ -9,110 +17,121 @@ import (
 	"scalewm/model/device"
 )
 
-// Cost scores candidates, (E*C) x W, into dst, E x C; lower is better.
+// Cost computes the costs of candidates, (E*C) x W, and writes them to dst, E x C.
+// Row e*C+c is candidate c of episode e. Lower is better.
 type Cost interface {
 	Costs(dst, candidates device.Mat) error
 }
 
-// GradCost is a Cost that has a gradient, which Gradient needs.
+// GradCost is a Cost with a gradient, as Gradient requires.
 type GradCost interface {
 	Cost
-	// CostGrads is Costs, and row e*C+c of grad, (E*C) x W, becomes the gradient
-	// of dst[e,c] with respect to that candidate.
+	// CostGrads is Costs, and sets row e*C+c of grad, (E*C) x W, to the gradient of
+	// dst[e,c] with respect to that candidate.
 	CostGrads(dst, grad, candidates device.Mat) error
 }
 
-// Noise fills dst, (E*C) x W, with the standard normals of an iteration of
-// this plan (0, 1, ...). Every arm of a paired comparison gets the same.
+// Noise fills dst, (E*C) x W, with the standard normal numbers of an iteration,
+// counted from 0. In a paired comparison every arm gets the same numbers (common
+// random numbers), which reduces the variance of differences.
 type Noise interface {
 	Normal(dst device.Mat, iteration int)
 }
 
-// Problem is one batched plan. Width is W; Horizon blocks divide it evenly.
+// Problem describes a batch of plans. Width is W, and Horizon, the number of blocks,
+// divides it.
 type Problem struct {
 	Episodes, Horizon, Width int
 	Cost                     Cost
 	Noise                    Noise
-	// Init is the first mean, E x W, where given; else it is zero, the data
-	// set's mean action. Plans that are executed whole leave nothing to start from.
+	// Init is the initial mean, E x W. If it is not given the initial mean is zero,
+	// the data set's mean action. Evaluations execute a plan completely, so that no
+	// rest of it could serve as the next Init.
 	Init device.Mat
-	// Low and High are what iCEM clips candidates to, in z-scored space
-	// (Clip.Bounds): the bounds of one action, repeated over the width. Nil: no
+	// Low and High are the bounds of one action, in z-scored space (Clip.Bounds), to
+	// which iCEM clips candidates. They are repeated over the width. nil means no
 	// clipping. The other solvers never clip.
 	Low, High []float64
-	// Trace, where set, is called after each iteration (tests).
+	// Trace, if set, is called after each iteration. Tests use it.
 	Trace func(Step)
 }
 
-// Plan is what a solver found. Actions is E x W and belongs to the caller, who
-// frees it; Cost is the solver's reported cost of each episode
+// Plan is the result of a solver. Actions is E x W. The caller owns it and must free
+// it. Cost is the cost that the solver reports for each episode
 // (docs/sources.md#planner-common).
 type Plan struct {
 	Actions device.Mat
 	Cost    []float64
-	NaNs    []int // costs of each episode that were NaN or +Inf, which count as the worst
-	// Blind says of each episode that none of its last costs was finite: nothing but noise chose its actions.
+	// NaNs counts the costs of each episode that were NaN or +Inf, over all
+	// iterations. They rank last.
+	NaNs []int
+	// Blind reports for each episode that none of the costs of the last iteration was
+	// finite, so that its actions were chosen by noise alone.
 	Blind []bool
 }
 
-// Solver is a planner. Solvers keep no state from plan to plan.
+// Solver is a planner. Solvers have no state: each call of Solve starts from
+// Problem.Init.
 type Solver interface {
 	Solve(ctx context.Context, d device.Device, p Problem) (Plan, error)
 }
 
-// Step is an iteration as it stands on the device; its matrices are valid
+// Step is the state after an iteration. Its matrices are on the device and valid only
 // during the call of Trace.
 type Step struct {
 	Iteration int
-	Mean      device.Mat  // E x W, after the iteration; Gradient's stays where it began
-	Std       device.Mat  // E x W, after the iteration; Gradient has none
-	Costs     device.Mat  // E x C, NaN already +Inf
-	Elites    device.Ints // E*K, best first
+	Mean      device.Mat  // E x W, after the update; Gradient does not change it
+	Std       device.Mat  // E x W, after the update; Gradient has none
+	Costs     device.Mat  // E x C, with +Inf in place of NaN
+	Elites    device.Ints // E x number of elites: candidates of each episode, best first
 }
 
-// Keyed is counter-based noise: each episode has its own stream, which goes on
-// from plan to plan. What an episode draws depends on nothing but its key, its
-// replan and the iteration, so that any batch gives the same numbers.
+// Keyed is counter-based noise. Each episode has its own stream, which continues from
+// plan to plan. An episode's numbers depend only on its key, its number of earlier
+// plans, and the iteration, and not on the batch or on the order of computation.
 type Keyed struct {
 	Device     device.Device
-	Keys       []uint64 // one an episode
-	Replan     int      // plans made before by these episodes
-	Iterations int      // of a plan
+	Keys       []uint64 // one per episode
+	Replan     int      // number of earlier plans of these episodes
+	Iterations int      // iterations per plan
 }
 
-// Normal fills the rows of episode e with the normals of its stream that
-// follow those of all earlier iterations and plans.
+// Normal implements Noise. It fills the C rows of episode e with the numbers of its
+// stream that follow those of all earlier iterations and plans.
 func (k Keyed) Normal(dst device.Mat, iteration int) {
 	perEpisode := uint64(dst.Len() / len(k.Keys))
 	k.Device.Normal(dst, k.Keys, uint64(k.Replan*k.Iterations+iteration)*perEpisode)
 }
 
-// Clip names the bounds that iCEM clips to (docs/sources.md#icem-clip).
+// Clip selects the bounds to which iCEM clips (docs/sources.md#icem-clip).
 type Clip string
 
 const (
-	// ClipRaw is the original: the task's own bounds, applied to z-scored
-	// actions. It looks unintended, but is behind the published numbers.
+	// ClipRaw applies the task's bounds to z-scored actions without scaling them, as
+	// stable-worldmodel does. It looks unintended, but the published numbers depend
+	// on it.
 	ClipRaw Clip = "raw"
-	// ClipEnv are the task's bounds as z-scores: what the task can execute.
+	// ClipEnv applies the task's bounds as z-scores, which is the range that the task
+	// executes.
 	ClipEnv Clip = "env"
-	// ClipNone clips nothing.
+	// ClipNone disables clipping.
 	ClipNone Clip = "none"
 )
 
-// Bounds are Problem.Low and High from a task's bounds of one action, and the
-// mean and deviation that actions are z-scored by.
+// Bounds returns Problem.Low and Problem.High. low and high are the task's bounds of
+// one action, mean and std the scaler of actions.
 func (c Clip) Bounds(low, high, mean, std []float64) (lo, hi []float64) {
 	switch c {
 	case ClipNone:
 		return nil, nil
 	case ClipEnv:
-		return scored(low, mean, std), scored(high, mean, std)
+		return zScored(low, mean, std), zScored(high, mean, std)
 	}
 	return low, high
 }
 
-func scored(x, mean, std []float64) []float64 {
+// zScored returns the z-scores of x.
+func zScored(x, mean, std []float64) []float64 {
 	z := make([]float64, len(x))
 	for i := range z {
 		z[i] = (x[i] - mean[i]) / std[i]

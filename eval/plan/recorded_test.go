@@ -18,7 +18,7 @@ type array struct {
 	shape []int
 }
 
-// at reads the array broadcast to more axes by its last ones, as NumPy does.
+// at indexes the array, broadcast to more axes by NumPy's rules.
 func (a array) at(index ...int) float64 {
 	i := 0
 	for axis, n := range a.shape {
@@ -40,14 +40,14 @@ func read(t *testing.T, f *hdf5test.Tree, name string) array {
 	return array{v, shape}
 }
 
-// run is a recorded configuration and its cost.
+// run is a recorded configuration and its cost function.
 type run struct {
 	f          *hdf5test.Tree
 	kind       string
 	solver     plan.Solver
-	ours       bool    // chosen to have no ties
-	elite      bool    // the best elite is returned, not the mean
-	blur       float64 // of the mean, for each unit of cost: what float32 costs do to the weights of MPPI
+	ours       bool    // from this repository's cases, which have no ties
+	elite      bool    // returns the best elite instead of the mean
+	blur       float64 // error of the mean per unit of cost: effect of float32 costs on MPPI's weights
 	e, h, d    int
 	iterations int
 	low, high  []float64
@@ -86,7 +86,7 @@ func readRun(t *testing.T, f *hdf5test.Tree, name, kind string, ours bool) run {
 			elites = samples // topk = null
 		}
 		m := plan.MPPI{Candidates: samples, Iterations: iterations, Elites: elites, VarScale: scale, Temperature: number(name, "temperature", 0.5)}
-		if r.solver = m; !ours { // two roundings of a cost, the candidates' and its own, change its weight by this much of it
+		if r.solver = m; !ours { // relative change of a weight by two roundings, of the candidates and of their cost
 			r.blur = 0x1p-22 / m.Temperature * scale
 		}
 	case "gd":
@@ -95,7 +95,7 @@ func readRun(t *testing.T, f *hdf5test.Tree, name, kind string, ours bool) run {
 	return r
 }
 
-// recorded is the cost and the noise of one plan.
+// recorded is the cost function and the noise of one plan.
 type recorded struct {
 	run
 	dev           device.Device
@@ -103,7 +103,8 @@ type recorded struct {
 	noise         array
 }
 
-// Costs implements plan.Cost: float64, rounded once to float32, of candidates as float32.
+// Costs implements plan.Cost. It takes candidates as float32, computes in float64 and
+// rounds the result to float32.
 func (r *recorded) Costs(dst, candidates device.Mat) error {
 	return r.CostGrads(dst, device.Mat{}, candidates)
 }
@@ -155,8 +156,9 @@ func (r *recorded) Normal(dst device.Mat, iteration int) {
 	r.dev.Upload64(dst, z)
 }
 
-// check repeats one plan: equal elites, mean and deviation after each iteration,
-// and the final actions within 1e-5 (docs/sources.md#reference-tolerances).
+// check repeats one plan. It compares elites, mean and deviation after each
+// iteration, and the final actions within 1e-5
+// (docs/sources.md#reference-tolerances).
 func (r run) check(t *testing.T, d device.Device, name string) {
 	rec := &recorded{run: r, dev: d, target: read(t, r.f, name+"/target"), phase: read(t, r.f, name+"/phase"), noise: read(t, r.f, name+"/noise")}
 	width := r.h * r.d
@@ -164,7 +166,7 @@ func (r run) check(t *testing.T, d device.Device, name string) {
 	if r.f.Has(name + "/init_action") {
 		p.Init = device.NewMat(d, r.e, width)
 		init := read(t, r.f, name+"/init_action")
-		for e, per := 0, len(init.v)/r.e; e < r.e; e++ { // a shorter one is completed with zeros
+		for e, per := 0, len(init.v)/r.e; e < r.e; e++ { // a shorter initial sequence is padded with zeros
 			d.Upload64(p.Init.RowRange(e, 1).Columns(0, per), init.v[e*per:(e+1)*per])
 		}
 	}
@@ -184,7 +186,7 @@ func (r run) check(t *testing.T, d device.Device, name string) {
 	}
 	near(t, "final actions", values(d, found.Actions), read(t, r.f, name+"/final_actions").v, 1e-5+r.blur*slices.Max(found.Cost))
 	reported := read(t, r.f, name+"/reported_cost").v
-	if r.elite { // 0.1.1 reports the elites' mean nonetheless, later releases the returned candidate's cost, as we do
+	if r.elite { // 0.1.1 still reports the elites' mean; later releases report the returned candidate's cost, as Solve does
 		costs := read(t, r.f, name+"/elite_cost")
 		last, k := costs.v[(r.iterations-1)*len(costs.v)/r.iterations:], costs.shape[2]
 		for e := range reported {
@@ -196,7 +198,7 @@ func (r run) check(t *testing.T, d device.Device, name string) {
 	}
 }
 
-// checkStep compares an iteration with whatever was recorded of it.
+// checkStep compares an iteration with the arrays that were recorded for it.
 func (r run) checkStep(t *testing.T, d device.Device, name string, s plan.Step) {
 	part := func(what string) []float64 {
 		if !r.f.Has(name + "/" + what) {

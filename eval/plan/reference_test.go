@@ -14,11 +14,11 @@ import (
 	"scalewm/model/device"
 )
 
-// committed is where testdata/planners.py writes.
+// committed is the folder that testdata/planners.py writes.
 const committed = "testdata/reference"
 
-// TestReference repeats recorded plans of the original solvers from their own
-// noise: ours (testdata/planners.py made them) and those of SCALEWM_REFERENCE_DIR.
+// TestReference repeats recorded plans of stable-worldmodel's solvers with their
+// noise: those recorded by testdata/planners.py and those in SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) { eachPlanners(t, devices) }
 
 func eachPlanners(t *testing.T, devices func(*testing.T) map[string]device.Device) {
@@ -62,7 +62,8 @@ func referencePlans(t *testing.T, path string, ours bool, devices func(*testing.
 	t.Run("filters", func(t *testing.T) { referenceFilters(t, f) })
 }
 
-// referenceFilters compares the spectrum of the taps with the recorded factors, where a file has some.
+// referenceFilters compares the spectrum of the taps with recorded factors, if a file
+// has them.
 func referenceFilters(t *testing.T, f *hdf5test.Tree) {
 	for _, name := range f.Names() {
 		var h int
@@ -84,7 +85,7 @@ func referenceFilters(t *testing.T, f *hdf5test.Tree) {
 	}
 }
 
-// groupsOf lists the groups right below prefix.
+// groupsOf lists the groups directly below prefix.
 func groupsOf(f *hdf5test.Tree, prefix string) []string {
 	var out []string
 	for _, n := range f.Names() {

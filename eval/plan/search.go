@@ -9,16 +9,16 @@ import (
 	"scalewm/model/device"
 )
 
-// budget is what all solvers are given: how much to sample, how often, and how
-// many of the best to learn from.
+// budget holds the settings that all solvers have: the number of candidates,
+// iterations and elites, and the initial standard deviation.
 type budget struct {
 	solver                         string
 	candidates, iterations, elites int
 	scale                          float64
-	fewest                         int // elites: two where their unbiased deviation is wanted
+	minElites                      int // 2 for solvers that use the elites' deviation, with divisor k-1
 }
 
-// or is v, or def where v is zero.
+// or returns v, or def if v is zero.
 func or[T comparable](v, def T) T {
 	var zero T
 	if v == zero {
@@ -27,27 +27,28 @@ func or[T comparable](v, def T) T {
 	return v
 }
 
-// at is what p points to, or def where p is nil.
-func at[T any](p *T, def T) T {
+// orDefault returns *p, or def if p is nil.
+func orDefault[T any](p *T, def T) T {
 	if p == nil {
 		return def
 	}
 	return *p
 }
 
-// sampling is the budget of the published sampling solvers: 300 candidates, 30
-// iterations, 30 elites, first deviation 1 where the option is zero.
-func sampling(solver string, fewest, candidates, iterations, elites int, scale float64) budget {
-	return budget{solver: solver, fewest: fewest, candidates: or(candidates, 300), iterations: or(iterations, 30), elites: or(elites, 30), scale: or(scale, 1)}
+// samplingBudget returns the budget of a sampling solver. Options that are zero have
+// the published values: 300 candidates, 30 iterations, 30 elites, standard deviation
+// 1.
+func samplingBudget(solver string, minElites, candidates, iterations, elites int, scale float64) budget {
+	return budget{solver: solver, minElites: minElites, candidates: or(candidates, 300), iterations: or(iterations, 30), elites: or(elites, 30), scale: or(scale, 1)}
 }
 
-// check refuses settings that have no meaning.
+// check returns an error for an invalid budget or problem.
 func (b budget) check(p Problem) error {
 	switch {
 	case b.candidates < 1 || b.iterations < 1 || b.scale < 0:
 		return fmt.Errorf("planning with %s: %d candidates, %d iterations, scale %g (hint: all must be positive)", b.solver, b.candidates, b.iterations, b.scale)
-	case b.elites < b.fewest || b.elites > b.candidates:
-		return fmt.Errorf("planning with %s: %d elites of %d candidates (hint: between %d and the number of candidates)", b.solver, b.elites, b.candidates, b.fewest)
+	case b.elites < b.minElites || b.elites > b.candidates:
+		return fmt.Errorf("planning with %s: %d elites of %d candidates (hint: between %d and the number of candidates)", b.solver, b.elites, b.candidates, b.minElites)
 	case p.Episodes < 1 || p.Horizon < 1 || p.Width < 1 || p.Width%p.Horizon != 0:
 		return fmt.Errorf("planning with %s: %d episodes, %d numbers in %d blocks (hint: the width is horizon x action width)", b.solver, p.Episodes, p.Width, p.Horizon)
 	case len(p.Low) != len(p.High) || len(p.Low) > 0 && p.Width%len(p.Low) != 0:
@@ -56,25 +57,25 @@ func (b budget) check(p Problem) error {
 	return nil
 }
 
-// search is a running plan: the distribution, the candidates drawn from it,
-// their costs and the best of them. Everything stays on the device until the end.
+// search is a plan in progress: the distribution, the candidates drawn from it, their
+// costs and the elites. All of it stays on the device until the end.
 type search struct {
 	d device.Device
 	p Problem
 	b budget
-	// evaluate fills costs for the candidates.
+	// evaluate computes costs from candidates.
 	evaluate func() error
 
 	arena      *device.Arena
-	mean       device.Mat  // E x W, the plan's actions in the end
+	mean       device.Mat  // E x W; at the end the plan's actions, and not part of arena
 	std        device.Mat  // E x W
 	candidates device.Mat  // (E*C) x W
 	costs      device.Mat  // E x C
-	nans       device.Mat  // E x 1, counted over all iterations
-	elites     device.Ints // E*K, best first
+	nans       device.Mat  // E x 1: costs that were not finite, over all iterations
+	elites     device.Ints // E x b.elites: indices of candidates, best first
 }
 
-// newSearch begins a plan; p and b have been checked.
+// newSearch allocates a search. p and b must have been checked.
 func newSearch(d device.Device, p Problem, b budget) *search {
 	a := device.NewArena(d)
 	s := &search{
@@ -94,19 +95,21 @@ func newSearch(d device.Device, p Problem, b budget) *search {
 	return s
 }
 
-// rowOf is a 1 x n matrix of the search's with the numbers v.
+// rowOf uploads v as a 1 x n matrix of the search.
 func (s *search) rowOf(v []float64) device.Mat {
 	m := s.arena.Mat(1, len(v))
 	s.d.Upload64(m, v)
 	return m
 }
 
+// free releases everything except the plan's actions.
 func (s *search) free() {
 	s.arena.Free()
 	s.d.Free(s.elites)
 }
 
-// run repeats: sample the candidates, evaluate them, update the distribution.
+// run repeats for each iteration: sample the candidates, evaluate and rank them,
+// update the distribution. It does not wait for the device.
 func (s *search) run(ctx context.Context, sample func(iteration int), update func()) error {
 	for it := range s.b.iterations {
 		if err := ctx.Err(); err != nil {
@@ -118,33 +121,39 @@ func (s *search) run(ctx context.Context, sample func(iteration int), update fun
 		}
 		s.rank()
 		update()
+		// All iterations queue the same kernels, so that a GPU can replay them as a
+		// graph.
 		s.d.Submit()
 		s.trace(it)
 	}
 	return nil
 }
 
-// sampleWhite draws the candidates independently.
+// sampleWhite draws the candidates of an iteration with independent noise. Candidate
+// 0 of each episode is the mean itself.
 func (s *search) sampleWhite(iteration int) {
 	s.p.Noise.Normal(s.candidates, iteration)
 	s.d.Candidates(s.candidates, s.mean, s.std, s.candidates)
 }
 
-// rank finds the elites. NaN costs become +Inf, and both are counted by episode, so
-// that an episode's count does not depend on who is planned beside it.
+// rank determines the elites. It replaces NaN by +Inf, which ranks last, and counts
+// non-finite costs per episode, so that an episode's count does not depend on the
+// other episodes of the batch. Of equal costs the lower index is first, on all
+// devices.
 func (s *search) rank() {
 	s.d.NaNToInf(s.costs, s.nans)
 	s.d.SmallestK(s.elites, s.costs, s.b.elites)
 }
 
+// trace calls Problem.Trace.
 func (s *search) trace(iteration int) {
 	if s.p.Trace != nil {
 		s.p.Trace(Step{Iteration: iteration, Mean: s.mean, Std: s.std, Costs: s.costs, Elites: s.elites})
 	}
 }
 
-// plan is the result of a run that ended with err: the mean, and the mean cost
-// of the elites.
+// plan returns the result of a run that ended with err: the mean as the actions, and
+// the mean cost of the elites as the reported cost. On an error it frees the mean.
 func (s *search) plan(err error) (Plan, error) {
 	if err == nil {
 		err = s.d.Err()
@@ -160,7 +169,7 @@ func (s *search) plan(err error) (Plan, error) {
 	return p, nil
 }
 
-// eliteCosts is the mean cost of each episode's first n elites.
+// eliteCosts returns the mean cost of the first n elites of each episode.
 func (s *search) eliteCosts(n int) []float64 {
 	costs := values(s.d, s.costs)
 	idx := make([]int32, s.elites.Len())
@@ -174,6 +183,7 @@ func (s *search) eliteCosts(n int) []float64 {
 	return out
 }
 
+// nanCounts downloads nans.
 func (s *search) nanCounts() []int {
 	out := make([]int, s.p.Episodes)
 	for e, n := range values(s.d, s.nans) {
@@ -182,7 +192,7 @@ func (s *search) nanCounts() []int {
 	return out
 }
 
-// values downloads m.
+// values downloads m as float64.
 func values(d device.Device, m device.Mat) []float64 {
 	x := make([]float64, m.Len())
 	d.Download64(x, m)

@@ -14,7 +14,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// solvers are all of them, small, with every option on somewhere.
+// solvers returns all solvers with small budgets. Every option is set in at least one
+// of them.
 func solvers() map[string]plan.Solver {
 	return map[string]plan.Solver{
 		"CEM":  plan.CEM{Candidates: 33, Iterations: 5, Elites: 4},
@@ -27,8 +28,8 @@ func solvers() map[string]plan.Solver {
 	}
 }
 
-// TestBatchInvariance: an episode's plan has the same bits alone, among seven,
-// and in another place of the batch.
+// TestBatchInvariance checks that an episode's plan has the same bits alone, in a
+// batch of seven, and at another position of the batch.
 func TestBatchInvariance(t *testing.T) {
 	ts, ks := targets(7), keys(7)
 	for name, d := range devices(t) {
@@ -61,8 +62,8 @@ func TestBatchInvariance(t *testing.T) {
 	}
 }
 
-// TestPlansAreBetter: what a solver returns costs much less than the mean
-// action, and what it reports less.
+// TestPlansAreBetter checks that a solver's plan costs much less than the mean
+// action, and that the cost it reports is lower too.
 func TestPlansAreBetter(t *testing.T) {
 	d := ref.New()
 	for name, s := range map[string]plan.Solver{"CEM": plan.CEM{}, "iCEM": plan.ICEM{}, "MPPI": plan.MPPI{}, "gradient": plan.Gradient{Iterations: 90}} {
@@ -78,7 +79,8 @@ func TestPlansAreBetter(t *testing.T) {
 	}
 }
 
-// TestZeroValues are the documented numbers (docs/sources.md#planner-common and what follows there).
+// TestZeroValues checks that zero values are the documented numbers
+// (docs/sources.md#planner-common and the following sections).
 func TestZeroValues(t *testing.T) {
 	d := ref.New()
 	for name, pair := range map[string][2]plan.Solver{
@@ -94,7 +96,8 @@ func TestZeroValues(t *testing.T) {
 	}
 }
 
-// Options that no verb sets are of use only to those who read of them.
+// Options that no verb sets must be documented, since only readers of the
+// documentation find them.
 func TestOptionsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/planners.md")
 	if err != nil {
@@ -145,7 +148,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// An episode without a finite cost is blind with every solver on every device, and its neighbour is not.
+// With every solver on every device, an episode without a finite cost is blind, and
+// the other episode of the batch is not.
 func TestBlind(t *testing.T) {
 	for name, d := range devices(t) {
 		for label, s := range solvers() {
@@ -164,7 +168,8 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// halfBlind is a bowl that gives the first episode no finite cost: NaN and +Inf alternate.
+// halfBlind is a bowl without a finite cost for the first episode: NaN and +Inf
+// alternate.
 type halfBlind struct{ bowl }
 
 func (h *halfBlind) Costs(dst, candidates device.Mat) error {

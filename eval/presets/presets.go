@@ -1,5 +1,10 @@
-// Package presets has the built-in presets, which are the home of every number that a run does not take from its flags.
-// Package eval/pipeline reads them.
+// Package presets embeds the built-in presets: TOML files with every number of a run that
+// its flags do not give, such as the size of the model, the recipe of the training and the
+// grid of the evaluation. The four presets are paper (the published sizes), small, laptop
+// and nano.
+//
+// Package eval/pipeline parses and validates them. This package is separate so that
+// eval/results can refer to the paper's loss weights without importing the pipeline.
 package presets
 
 import (
@@ -11,12 +16,14 @@ import (
 	"scalewm/model"
 )
 
+// Files holds the presets as NAME.toml.
 // Files are the presets, NAME.toml.
 //
 //go:embed *.toml
 var Files embed.FS
 
-// Published are the weights of the loss terms in the paper, which name arms: only an arm with another weight says it.
+// Published returns the paper's weights of the loss terms. Names of arms depend on
+// them: an arm is named after its weight only where it differs from the paper's.
 var Published = sync.OnceValue(func() model.Weights {
 	var p struct {
 		Train struct{ Weights model.Weights }

@@ -12,12 +12,14 @@ import (
 	"scalewm/model"
 )
 
-// Arm names who acts in a cell: METHOD[@VARIANT...], or WRAPPER@ARM, where the rest after the first @ is an
-// arm again: "scale@half@w=0.3", "topk=8@lewm". The method is the first part that the table of methods has, and
-// without one the first part. Wrappers and Variants hold their parts with an @ between them.
+// Arm is the name of who acts in a cell: METHOD[@VARIANT...] or WRAPPER@ARM, such as
+// "scale@half@w=0.3" or "topk=8@lewm". The method is the first part that is in the table
+// of methods, or the first part if none is. Wrappers and Variants are the parts before and
+// after it, joined by "@".
 type Arm struct{ Wrappers, Method, Variants string }
 
-// ParseArm reads an arm's name. It returns an error for names that safefile.CheckName rejects, and for empty parts.
+// ParseArm parses the name of an arm. It returns an error for names that
+// safefile.CheckName rejects, and for empty parts.
 func ParseArm(name string) (Arm, error) {
 	if err := safefile.CheckName(name); err != nil {
 		return Arm{}, fmt.Errorf("the arm %q: %w", name, err)
@@ -34,12 +36,12 @@ func armOf(parts []string) Arm {
 	return Arm{strings.Join(parts[:at], "@"), parts[at], strings.Join(parts[at+1:], "@")}
 }
 
-// String is the name that ParseArm reads.
+// String returns the name that ParseArm parses.
 func (a Arm) String() string {
 	return strings.Join(slices.DeleteFunc([]string{a.Wrappers, a.Method, a.Variants}, func(s string) bool { return s == "" }), "@")
 }
 
-// MarshalText and UnmarshalText make the name an arm's form in JSON.
+// MarshalText and UnmarshalText represent an arm by its name in JSON.
 func (a Arm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 func (a *Arm) UnmarshalText(b []byte) (err error) {
@@ -49,16 +51,18 @@ func (a *Arm) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// With is the arm with another variant.
+// With returns the arm with a further variant.
 func (a Arm) With(variant string) Arm {
 	a.Variants = strings.TrimPrefix(a.Variants+"@"+variant, "@")
 	return a
 }
 
-// WeightVariant is the variant of another weight of the method's own loss term.
+// WeightVariant returns the variant that stands for another weight of the method's own loss
+// term, such as "w=0.3".
 func WeightVariant(weight float64) string { return "w=" + strconv.FormatFloat(weight, 'g', -1, 64) }
 
-// Entry is the method's entry in the table of methods. A policy, whatever its name, does not search.
+// Entry returns the method's entry in the table of methods. A Python policy has no family,
+// whatever its name, because it does not search with a model of ours.
 func (a Arm) Entry() model.Method {
 	m := model.MethodOf(a.Method)
 	if first, _, _ := strings.Cut(a.Variants, "@"); first == PythonPolicy {
@@ -67,19 +71,20 @@ func (a Arm) Entry() model.Method {
 	return m
 }
 
-// Plans says whether the arm searches with a model.
+// Plans reports whether the arm searches with a model.
 func (a Arm) Plans() bool { return a.Entry().Plans() }
 
-// Floor says whether the arm is one that every method should beat.
+// Floor reports whether the arm is a control that every method should beat.
 func (a Arm) Floor() bool { return a.Entry().Floor }
 
-// CompareArms orders arms as tables do: by method, the plain one before its variants.
+// CompareArms orders arms as in tables: by method, the plain method before its variants.
 func CompareArms(a, b Arm) int {
 	return cmp.Or(model.CompareMethods(a.Method, b.Method), strings.Compare(a.String(), b.String()))
 }
 
-// Arm is who acts in the spec's cell: the method, with the task state that its loss saw and the weight of
-// its loss term as variants where these are not the method's defaults. A model in Python says what it is, "mine@policy".
+// Arm returns the arm of the cell: the method, with its task state and the weight of its own
+// loss term as variants if they are not the defaults. For a model in Python the kind is a
+// variant, as in "mine@policy".
 func (s Spec) Arm() Arm {
 	a := Arm{Method: s.Method}
 	if s.Python != "" {
@@ -96,7 +101,7 @@ func (s Spec) Arm() Arm {
 	return a
 }
 
-// Arm is that of the checkpoint which was analysed.
+// Arm returns the arm of the analysed checkpoint.
 func (s AnalysisSpec) Arm() Arm {
 	return Spec{Task: s.Task, Method: s.Method, Q: s.Q, LossWeight: s.LossWeight}.Arm()
 }

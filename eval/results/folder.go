@@ -10,7 +10,8 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Folder is the path of a results folder. Its methods own the names of everything inside it, relative to it if it is "".
+// Folder is the path of a results folder. Its methods return the path of everything inside
+// it; no other code composes these names. If Folder is "", paths are relative to it.
 type Folder string
 
 // Names of folders and files inside a results folder.
@@ -21,7 +22,7 @@ const (
 	FilmsDir   = "watch"
 	JobsDir    = "jobs"
 	ConfigName = "config.toml"
-	// Imagined replaces the tier in the names of films of predictions.
+	// Imagined is used instead of a tier in the names of films that show predictions.
 	Imagined = "imagined"
 )
 
@@ -29,40 +30,43 @@ func (f Folder) join(parts ...string) string {
 	return filepath.Join(append([]string{string(f)}, parts...)...)
 }
 
-// Data is the data set of a task.
+// Data returns the path of the data set of a task.
 func (f Folder) Data(task string) string { return f.join("data", task+".h5") }
 
-// Training is the folder of an arm's training.
+// Training returns the folder of an arm's training.
 func (f Folder) Training(task string, arm Arm, seed int64) string {
 	return f.join(TrainDir, fmt.Sprintf("%s-%s-s%d", task, arm, seed))
 }
 
-// Trainings is the folder of all trainings.
+// Trainings returns the folder that contains all trainings.
 func (f Folder) Trainings() string { return f.join(TrainDir) }
 
-// Cells is the store of cells.
+// Cells returns the store of cells.
 func (f Folder) Cells() cell.Store { return cell.Store{Dir: f.join(CellsDir)} }
 
-// Sets is the folder of the evaluation sets, and Set one of its files.
+// Sets returns the folder of the evaluation sets.
 func (f Folder) Sets() string { return f.join("sets") }
+
+// Set returns the file of an evaluation set with a hash.
 func (f Folder) Set(task, name, hash string) string {
 	return f.join("sets", task+"-"+name+"-"+hash+".json")
 }
 
-// Gate is the verdict on a task's frames.
+// Gate returns the file of a task's render gate.
 func (f Folder) Gate(task string) string { return f.join(GatesDir, task+".json") }
 
-// Film is an episode of an arm to watch, at a tier or Imagined.
+// Film returns the film of an arm at a tier, or of its predictions at Imagined.
 func (f Folder) Film(task string, arm Arm, tier string) string {
 	return f.join(FilmsDir, fmt.Sprintf("%s-%s-%s.gif", task, arm, tier))
 }
 
-// Jobs is the folder of what a batch system runs.
+// Jobs returns the folder of batch scripts and logs.
 func (f Folder) Jobs() string { return f.join(JobsDir) }
 
 var trainingName = regexp.MustCompile(`^([^-]+)-(.+)-s(\d+)$`)
 
-// ParseTraining reads the name of a training's folder, <task>-<arm>-s<seed>.
+// ParseTraining parses the name of a training's folder, <task>-<arm>-s<seed>. ok is false for
+// any other name.
 func ParseTraining(name string) (task string, arm Arm, seed int, ok bool) {
 	m := trainingName.FindStringSubmatch(name)
 	if m == nil || safefile.CheckName(m[1]) != nil {

@@ -13,30 +13,31 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Contents is what a results folder holds of evaluations.
+// Contents is what was read from a results folder.
 type Contents struct {
 	Cells    []Cell            // sorted by ID
 	Analyses []Analysis        // sorted by ID
-	Gates    []Gate            // of the tasks' frames
-	Runs     map[string]Run    // by cell ID, where measured
-	Paths    map[string]string // of cells and analyses, by ID
-	Torn     []string          // files that are no whole cell or have impossible rows, and why
+	Gates    []Gate            // render gates of the tasks
+	Runs     map[string]Run    // measured times by cell ID; cells may lack them
+	Paths    map[string]string // files of cells and analyses by ID
+	Torn     []string          // files that are incomplete cells or have impossible rows, and why
 	Problems []string          // other files that could not be read, and why
-	Curves   []Curve           // where AddMedia was called
-	Clips    []Clip
+	Curves   []Curve           // set by AddMedia
+	Clips    []Clip            // set by AddMedia
 }
 
-// Load reads every evaluation cell in the folders named CellsDir at or below
-// dir. A torn file is a problem of the folder and no error; a missing dir is
-// one, and so is a cell that exists twice with different results. Equal
-// copies, as shards that were put side by side have, count once.
+// Load reads all cells, analyses and render gates in the folders at or below dir. Nothing
+// damaged makes it fail: such files are listed in Torn and Problems, and the report shows
+// them. Load fails if dir does not exist, or if a cell exists twice with different
+// results. Equal copies count once, so that folders of several shards can be read
+// together.
 func Load(ctx context.Context, dir string) (Contents, error) {
 	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}}
 	sums := map[string]string{} // by ID
 	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
-			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) { // which the walk reports
+			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) { // the walk reports unreadable folders itself
 				return err
 			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
@@ -56,7 +57,7 @@ func Load(ctx context.Context, dir string) (Contents, error) {
 	return f, nil
 }
 
-// addGate reads the verdict on a task's frames.
+// addGate reads a render gate.
 func (f *Contents) addGate(path string) {
 	var g Gate
 	b, err := safefile.Read(path, safefile.MaxRecord)
@@ -70,8 +71,8 @@ func (f *Contents) addGate(path string) {
 	f.Gates = append(f.Gates, g)
 }
 
-// readStore adds the cells of one store. The same cell may lie in several; it counts
-// once, and must have the same content in all.
+// readStore adds the cells of one store. A cell may be in several stores; it counts once,
+// and must have the same content in all of them. sums has the SHA-256 of each cell by ID.
 func (f *Contents) readStore(ctx context.Context, s cell.Store, sums map[string]string) error {
 	return s.Each(ctx, func(e cell.Entry, err error) error {
 		if err != nil {
@@ -83,7 +84,7 @@ func (f *Contents) readStore(ctx context.Context, s cell.Store, sums map[string]
 		}
 		if old, ok := sums[e.ID]; ok {
 			if old != e.SHA256 {
-				return fmt.Errorf("cell %s is there twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", e.ID, f.Paths[e.ID], e.Path())
+				return fmt.Errorf("cell %s exists twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", e.ID, f.Paths[e.ID], e.Path())
 			}
 			return nil
 		}
@@ -127,7 +128,7 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	if err := c.checkAt(e.Path()); err != nil {
 		return err
 	}
-	c.Result.Rows = slices.Clone(c.Result.Rows) // decoding leaves room for more
+	c.Result.Rows = slices.Clone(c.Result.Rows) // without the spare capacity that decoding leaves: a folder may have 10^5 cells
 	f.Cells = append(f.Cells, c)
 	var run Run
 	if f.readRun(s, e.ID, &run) {
@@ -136,8 +137,8 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	return nil
 }
 
-// readRun reads the measured times of a cell, where they are there. Damaged ones are
-// a problem of the folder.
+// readRun reads the measured times of a cell into run, and reports whether it has any. A
+// damaged file is a problem of the folder.
 func (f *Contents) readRun(s cell.Store, id string, run any) bool {
 	err := s.LoadRun(id, run)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

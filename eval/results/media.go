@@ -13,7 +13,7 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// Curve is the metrics of one training run.
+// Curve is the metrics of one training.
 type Curve struct {
 	Task string
 	Arm  Arm
@@ -21,16 +21,16 @@ type Curve struct {
 	Rows []metrics.Row
 }
 
-// Clip is one episode to watch.
+// Clip is a film of one episode.
 type Clip struct {
-	Task string // "" where the file's name does not say
+	Task string // "" if the name of the file lacks it
 	Arm  Arm
-	Tier string // "" of arms that do not plan
+	Tier string // "" for arms that do not plan
 	GIF  []byte
 }
 
-// AddMedia reads the training metrics and films at or below dir, which Load read. Files that are unfit to
-// show are problems of the contents.
+// AddMedia reads the training metrics and films at or below dir, the folder that Load read.
+// Files that cannot be shown are added to Problems.
 func (c *Contents) AddMedia(ctx context.Context, dir string) error {
 	_, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		var err error
@@ -55,11 +55,11 @@ func (c *Contents) AddMedia(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Unread are the files that could not be used, and why.
+// Unread returns the files that could not be used, and why.
 func (c *Contents) Unread() []string { return slices.Concat(c.Torn, c.Problems) }
 
-// Only leaves the cells of these ids, with the curves, films and verdicts on frames
-// of their arms and tasks.
+// Only removes the cells and analyses whose ids are not given, and the curves, films and
+// render gates that belong to no remaining arm or task.
 func (c *Contents) Only(ids map[string]bool) {
 	type arm struct {
 		task string
@@ -69,7 +69,7 @@ func (c *Contents) Only(ids map[string]bool) {
 	seeds, arms, tasks := map[arm]bool{}, map[arm]bool{}, map[string]bool{}
 	c.Cells = slices.DeleteFunc(c.Cells, func(x Cell) bool { return !ids[x.ID] })
 	for _, x := range c.Cells {
-		for _, name := range []Arm{{Method: x.Spec.Method}, x.Spec.Arm()} { // folders call what a preset trains by its method alone
+		for _, name := range []Arm{{Method: x.Spec.Method}, x.Spec.Arm()} { // the folder of a preset's default variant has only the method in its name
 			seeds[arm{x.Spec.Task, name, x.Spec.TrainSeed}], arms[arm{task: x.Spec.Task, arm: name}] = true, true
 		}
 		tasks[x.Spec.Task] = true
@@ -80,7 +80,8 @@ func (c *Contents) Only(ids map[string]bool) {
 	c.Gates = slices.DeleteFunc(c.Gates, func(g Gate) bool { return !tasks[g.Task] })
 }
 
-// addCurve reads the metrics of a training's folder. Folders of other names are none of a grid's.
+// addCurve reads the metrics in a training's folder. It ignores folders whose name is not that
+// of a training in a grid.
 func (c *Contents) addCurve(dir string) (err error) {
 	task, arm, seed, ok := ParseTraining(filepath.Base(dir))
 	if !ok {
@@ -93,7 +94,8 @@ func (c *Contents) addCurve(dir string) (err error) {
 	return err
 }
 
-// addClip reads a Film, whose name may lack the task.
+// addClip reads a film. The name of its file is that of Folder.Film, possibly without the
+// task.
 func (c *Contents) addClip(path string) (err error) {
 	var f Clip
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".gif"), "-")
@@ -115,7 +117,7 @@ func (c *Contents) addClip(path string) (err error) {
 		f.Tier = ""
 	}
 	if f.GIF, err = safefile.Read(path, safefile.MaxFilm); err != nil {
-		return fmt.Errorf("reading the clip: %w (hint: it is left out of the page)", err)
+		return fmt.Errorf("reading the clip: %w (hint: the page lacks it)", err)
 	}
 	if !bytes.HasPrefix(f.GIF, []byte("GIF8")) {
 		return fmt.Errorf("reading the clip %s: it is no GIF (hint: make it again)", path)
@@ -127,7 +129,7 @@ func (c *Contents) addClip(path string) (err error) {
 // PaperTasks are the paper's tasks, in its order.
 var PaperTasks = []string{"pusht", "reacher", "cube", "tworoom", "pointmaze"}
 
-// CompareTasks orders tasks as the paper does; others come last, by alphabet.
+// CompareTasks orders tasks as the paper does. Other tasks follow in alphabetical order.
 func CompareTasks(a, b string) int {
 	place := func(task string) int { return slices.Index(append(slices.Clip(PaperTasks), task), task) }
 	return cmp.Or(place(a)-place(b), strings.Compare(a, b))

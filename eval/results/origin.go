@@ -10,7 +10,7 @@ import (
 // SetHash is the fingerprint of an evaluation set of a task.
 type SetHash struct{ Task, Set, Hash string }
 
-// Origin says where the cells of a folder come from.
+// Origin summarises where the cells of a folder come from, for the report. Lists are sorted.
 type Origin struct {
 	Protocols, Devices, Data, Versions []string
 	First, Last                        string  // start times of the first and last evaluation
@@ -19,7 +19,7 @@ type Origin struct {
 	SetHashes                          []SetHash
 }
 
-// Origin collects it.
+// Origin collects the origin of all cells.
 func (c *Contents) Origin() Origin {
 	var o Origin
 	protocols, devices, data, versions, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[SetHash]bool{}

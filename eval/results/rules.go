@@ -11,26 +11,29 @@ import (
 	"strings"
 )
 
-// Rules are the settings of an evaluation, whoever acts. A new setting is a field here and a row of
-// Settings; flags, Python's keywords, the specs of cells and comparisons follow. Its JSON key has
-// omitempty, so that the zero value, which is the published one, leaves the ids of existing cells.
+// Rules are the settings of an evaluation that do not depend on the arm. A new setting is
+// a field here and a row of [Settings]; flags, Python's keywords, specs of cells and
+// comparisons follow from that row. Its zero value must be the published one, and its JSON
+// key must have omitempty, so that existing cells keep their ids.
 type Rules struct {
 	Protocol string `json:"protocol"` // Paper or Strict
-	// Split says which episodes starts are drawn from: "" those of the protocol, SplitAll or SplitHeldOut.
+	// Split says which episodes starts are drawn from: SplitAll, SplitHeldOut, or "", the
+	// protocol's.
 	Split     string `json:"split,omitempty"`
 	Pool      string `json:"pool,omitempty"` // FullPool, or "": without the last valid start, as published
-	Precision string `json:"precision"`      // of the planner's GEMMs; "" for random actions, and where another program predicts
-	// Success is the rule of success: "" for a goal that is met after any step, SuccessLast for one that is met after the last.
+	Precision string `json:"precision"`      // of the planner's GEMMs; "" for random actions and for models in Python
+	// Success is the rule of success: "" if the goal must be met after any step, SuccessLast
+	// if after the last one.
 	Success      string  `json:"success_rule,omitempty"`
 	Origin       string  `json:"origin,omitempty"` // of the data set: collected, given or published; "" if unknown
 	Budget       int     `json:"budget"`           // env steps of an episode
 	GoalOffset   int     `json:"goal_offset"`      // rows from start to goal
 	Horizon      int     `json:"horizon"`          // blocks of a plan
-	Replan       int     `json:"replan,omitempty"` // blocks that are executed before the next plan; 0: all
+	Replan       int     `json:"replan,omitempty"` // blocks executed before the next plan; 0: all
 	Clip         string  `json:"clip,omitempty"`   // bounds of iCEM's z-scored actions: RawClip, env or none
 	ActionClip   bool    `json:"action_clip,omitempty"`
 	PlannerNoise int     `json:"planner_noise,omitempty"` // number of the planner's random draws
-	Temperature  float64 `json:"temperature,omitempty"`   // MPPI's; before it is resolved for a task and a method also 0, the paper's, or Tuned
+	Temperature  float64 `json:"temperature,omitempty"`   // MPPI's. Before it is resolved for a task and method: 0 for the paper's, or Tuned
 }
 
 // Values of Rules.
@@ -40,16 +43,17 @@ const (
 	SplitAll     = "all"
 	SplitHeldOut = "held-out"
 	SuccessLast  = "last"
-	Tuned        = -1.0 // Temperature: the one that is chosen on TuningSet
+	Tuned        = -1.0 // Temperature: chosen on TuningSet
 )
 
-// Published are the rules of the published evaluation (docs/sources.md#evaluation-loop). All
-// blocks of a plan are executed before the next plan.
+// Published returns the rules of the published evaluation
+// (docs/sources.md#evaluation-loop). All blocks of a plan are executed before the next
+// plan.
 func Published() Rules {
 	return Rules{Protocol: Paper, Clip: RawClip, Horizon: 5, Budget: 50, GoalOffset: 25}
 }
 
-// HeldOut reports whether starts are drawn from held-out episodes alone.
+// HeldOut reports whether starts are drawn from held-out episodes only.
 func (r Rules) HeldOut() bool {
 	return r.Split == SplitHeldOut || r.Split == "" && r.Protocol == Strict
 }
@@ -65,38 +69,40 @@ func (r Rules) Check() error {
 	return nil
 }
 
-// Executed is the number of blocks that are executed before the next plan.
+// Executed returns the number of blocks that are executed before the next plan.
 func (r Rules) Executed() int { return cmp.Or(r.Replan, r.Horizon) }
 
-// Settings that not every arm has belong to one of these, or to the solver of a name.
+// Values of Setting.Of for settings that apply only to some arms. The name of a solver is
+// another one.
 const (
-	OfPlanners = "planners" // all but random actions
-	OfSearches = "searches" // planners with a solver
+	OfPlanners = "planners" // all arms except random actions
+	OfSearches = "searches" // arms with a solver
 )
 
-// Setting is a row of the table of settings: where the value is, how people write it, and what it
-// is to a comparison.
+// Setting is a row of the table of settings: where the value is stored, how people write it,
+// and how comparisons treat it.
 type Setting struct {
-	Name  string // JSON key in a Spec, condition in CSV
-	Flag  string // of eval and reproduce and, with underscores, keyword in Python; "" if neither has it
-	Usage string // of the flag
-	Of    string // the arms that have it: "" for all, OfPlanners, OfSearches or a solver's name
-	// Words are the values of a text, or the two of a bool as reports say them; Numbers are the
-	// named values of a float64. Zero is the word for a zero value that has one.
+	Name  string // JSON key in a Spec, and name of the condition in CSV
+	Flag  string // flag of eval and reproduce, with underscores the keyword in Python; "": none
+	Usage string // help text of the flag
+	Of    string // the arms it applies to: "" for all, OfPlanners, OfSearches or a solver's name
+	// Words are the possible values of a string, or the names of false and true in reports.
+	// Numbers are the named values of a float64. Zero is the word for the zero value.
 	Words   []string
 	Numbers map[string]float64
 	Zero    string
-	Pair    bool // outcomes are paired only if they agree in it
-	Open    bool // a cell without it belongs to all others instead of to an unknown value
-	// Usual is the value of a setting that may be varied for a study, in the words of Value.
+	Pair    bool // outcomes are paired only if their settings agree
+	Open    bool // a cell without a value fits any value, instead of having an unknown one
+	// Usual is the main value of a setting that may be varied in a study, as Value writes it.
+	// Cells with other values are shown as variations.
 	Usual string
-	Say   string // the setting in words, %s being its value
+	Say   string // the setting in a sentence, with %s for its value
 	Field func(r *Rules) any
 }
 
-// Settings is the table of the fields of Rules, in the order in which reports name them.
+// Settings is the table of the fields of Rules, in the order in which reports list them.
 var Settings = []Setting{
-	{Name: "protocol", Flag: "protocol", Usage: "`rules`: paper, or strict (held-out episodes only); reproduce takes the preset's if it has one",
+	{Name: "protocol", Flag: "protocol", Usage: "`rules`: paper, or strict (held-out episodes only); reproduce defaults to the preset's protocol",
 		Words: []string{Paper, Strict}, Pair: true, Say: "protocol %s", Field: func(r *Rules) any { return &r.Protocol }},
 	{Name: "split", Words: []string{SplitAll, SplitHeldOut}, Zero: "the protocol's", Pair: true, Say: "starts from %s episodes", Field: func(r *Rules) any { return &r.Split }},
 	{Name: "pool", Flag: "pool", Usage: "`starts` that sets are drawn from: minus-one (without the last one, as published) or full",
@@ -105,20 +111,22 @@ var Settings = []Setting{
 	{Name: "success_rule", Words: []string{SuccessLast}, Zero: "any", Pair: true, Say: "success after %s step", Field: func(r *Rules) any { return &r.Success }},
 	{Name: "origin", Words: []string{"collected", "given", "published"}, Say: "data %s", Field: func(r *Rules) any { return &r.Origin }},
 	{Name: "budget", Pair: true, Say: "%s steps allowed", Field: func(r *Rules) any { return &r.Budget }},
-	{Name: "goal_offset", Pair: true, Say: "goals %s rows on", Field: func(r *Rules) any { return &r.GoalOffset }},
+	{Name: "goal_offset", Pair: true, Say: "goals %s rows ahead", Field: func(r *Rules) any { return &r.GoalOffset }},
 	{Name: "horizon", Of: OfPlanners, Pair: true, Say: "horizon %s", Field: func(r *Rules) any { return &r.Horizon }},
 	{Name: "replan", Of: OfPlanners, Zero: "all", Pair: true, Say: "%s blocks executed", Field: func(r *Rules) any { return &r.Replan }},
-	{Name: "clip", Flag: "icem-clip", Usage: "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none", Of: ICEM,
+	{Name: "clip", Flag: "icem-clip", Usage: "`bounds` to which icem clips z-scored actions: raw (the task's bounds, unscaled, as published), env (the task's bounds as z-scores) or none", Of: ICEM,
 		Words: []string{RawClip, "env", "none"}, Pair: true, Usual: RawClip, Say: "clip %s", Field: func(r *Rules) any { return &r.Clip }},
-	{Name: "action_clip", Flag: "action-clip", Usage: "clip what any planner found to the task's bounds before it is executed; as published, the simulator gets it as it is", Of: OfPlanners,
+	{Name: "action_clip", Flag: "action-clip", Usage: "clip planned actions to the task's bounds before they are executed (the published evaluation does not)", Of: OfPlanners,
 		Words: []string{"as planned", "within the task's bounds"}, Pair: true, Usual: "as planned", Say: "actions executed %s", Field: func(r *Rules) any { return &r.ActionClip }},
-	{Name: "planner_noise", Flag: "planner-noise", Usage: "`number` of the planner's random draws, 0 being the published ones; others show how much of a result is their luck", Of: OfSearches,
+	{Name: "planner_noise", Flag: "planner-noise", Usage: "`number` of the planner's noise stream: 0 is the published one, others show how much results vary with the noise", Of: OfSearches,
 		Pair: true, Usual: "0", Say: "planner noise %s", Field: func(r *Rules) any { return &r.PlannerNoise }},
 	{Name: "temperature", Flag: "temperature", Usage: "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number", Of: MPPI,
 		Numbers: map[string]float64{"stock": StockTemperature, "tuned": Tuned}, Zero: "paper", Pair: true, Open: true, Say: "temperature %s", Field: func(r *Rules) any { return &r.Temperature }},
 }
 
-// Of are the rules that an arm has: those of others are zero. It plans or, with solver "", does not search.
+// Of returns the rules with the settings that do not apply to an arm set to zero, so that
+// they do not change the id of its cells. solver is "" for arms that do not search; plans
+// is false for random actions.
 func (r Rules) Of(solver string, plans bool) Rules {
 	for _, s := range Settings {
 		if s.Of != "" && !(s.Of == OfPlanners && plans || s.Of == OfSearches && solver != "" || s.Of == solver) {
@@ -128,7 +136,7 @@ func (r Rules) Of(solver string, plans bool) Rules {
 	return r
 }
 
-// Value is what a cell says of the setting, "" if that is nothing.
+// Value returns the setting's value in words, "" if it has none.
 func (s Setting) Value(r Rules) string {
 	switch v := reflect.ValueOf(s.Field(&r)).Elem(); {
 	case s.Bool() && v.Bool():
@@ -142,7 +150,7 @@ func (s Setting) Value(r Rules) string {
 	}
 }
 
-// Set reads a value as people write it.
+// Set parses a value as people write it, and stores it in r.
 func (s Setting) Set(r *Rules, text string) (err error) {
 	v, words := reflect.ValueOf(s.Field(r)).Elem(), s.Words
 	number, named := s.Numbers[text]
@@ -167,14 +175,14 @@ func (s Setting) Set(r *Rules, text string) (err error) {
 	return nil
 }
 
-// Bool reports whether the setting is on or off.
+// Bool reports whether the setting is a bool.
 func (s Setting) Bool() bool { _, ok := s.Field(new(Rules)).(*bool); return ok }
 
-// Default is the published value as people write it.
+// Default returns the published value as people write it.
 func (s Setting) Default() string {
 	r := Published()
 	return cmp.Or(s.Zero, fmt.Sprint(reflect.ValueOf(s.Field(&r)).Elem()))
 }
 
-// Keyword is the setting's name in Python, "" if it has none.
+// Keyword returns the setting's name in Python, "" if it has none.
 func (s Setting) Keyword() string { return strings.ReplaceAll(s.Flag, "-", "_") }

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// Holm adjusts p-values so that the chance of any false rejection in the family
-// is bounded (Holm 1979). The result is in the order of p.
+// Holm returns p-values adjusted by Holm's step-down procedure (Holm 1979), in the order
+// of p. Rejecting those below a level bounds the probability of any false rejection in
+// the family by that level, whatever the dependence between the tests.
 func Holm(p []float64) []float64 {
 	order := ascending(p)
 	out := make([]float64, len(p))
@@ -21,8 +22,9 @@ func Holm(p []float64) []float64 {
 	return out
 }
 
-// BenjaminiHochberg adjusts p-values so that the expected share of false
-// rejections is bounded. The result is in the order of p.
+// BenjaminiHochberg returns p-values adjusted by Benjamini and Hochberg's procedure
+// (1995), in the order of p. Rejecting those below a level bounds the expected share of
+// false rejections by that level for independent tests.
 func BenjaminiHochberg(p []float64) []float64 {
 	order := ascending(p)
 	out := make([]float64, len(p))
@@ -35,7 +37,8 @@ func BenjaminiHochberg(p []float64) []float64 {
 	return out
 }
 
-// ascending is the stable order of x.
+// ascending returns the indices of x in ascending order of its values. It is stable, so
+// that ties do not depend on the sorting algorithm.
 func ascending(x []float64) []int {
 	order := make([]int, len(x))
 	for i := range order {
@@ -45,21 +48,24 @@ func ascending(x []float64) []int {
 	return order
 }
 
-// Hypothesis is one comparison of a family, "A and B do not differ here": the
-// differences A - B in whole successes (over tiers, or seeds), each of a unit.
-// Units are numbered through the whole family; what has one number belongs to
-// one episode and is flipped together.
+// Hypothesis is one null hypothesis of a family, "A and B do not differ here", with its
+// data: differences A - B as counts of successes (summed over tiers or seeds).
 type Hypothesis struct {
+	// Units[i] is the episode of Diff[i]. Episodes are numbered through the entire
+	// family. Differences of one episode are dependent, so their signs are flipped
+	// together, in all hypotheses.
 	Units []int
 	Diff  []int
 }
 
-// StepDown are the p-values of a family, adjusted by Westfall and Young's
-// step-down maximum of |t| (docs/sources.md#multiplicity), in the order of h. Each of
-// the draws flips the arms' labels of whole units, in all hypotheses at once,
-// so that the dependence between them is the data's own:
-// adjusted p = (1 + draws whose maximum is as large) / (1 + draws), monotone.
-// A hypothesis without any difference has p = 1.
+// StepDown returns the p-values of a family, in the order of h, adjusted by Westfall and
+// Young's step-down maximum of |t| (docs/sources.md#multiplicity).
+//
+// Each draw exchanges the labels of the two arms for random units, in all hypotheses at
+// once. The maximum over hypotheses then has the dependence that the data have, which
+// makes the procedure more powerful than Holm's if the hypotheses share episodes. The
+// adjusted p is (1 + draws whose maximum is at least as large) / (1 + draws), made
+// monotone. A hypothesis without any difference has p = 1.
 func StepDown(h []Hypothesis, draws int, r *rand.Rand) []float64 {
 	units := 0
 	for _, x := range h {
@@ -73,7 +79,9 @@ func StepDown(h []Hypothesis, draws int, r *rand.Rand) []float64 {
 		planes[j] = newPlanes(x, units)
 		observed[j] = planes[j].t(make([]uint64, (units+63)/64))
 	}
-	order := ascending(observed) // from the least of them: each draw's maximum grows along it
+	// Step-down: the maximum that hypothesis j is compared with is over the hypotheses
+	// whose observed statistic is at most its own, a running maximum in this order.
+	order := ascending(observed)
 	hits := make([]int, len(h))
 	flips := make([]uint64, (units+63)/64)
 	for range draws {
@@ -88,6 +96,7 @@ func StepDown(h []Hypothesis, draws int, r *rand.Rand) []float64 {
 			}
 		}
 	}
+	// A hypothesis may not have a smaller p than one with a larger statistic.
 	out := make([]float64, len(h))
 	worst := 0.0
 	for _, j := range slices.Backward(order) {
@@ -97,14 +106,15 @@ func StepDown(h []Hypothesis, draws int, r *rand.Rand) []float64 {
 	return out
 }
 
-// planes holds integer differences as bits, so that their sum under flipped
-// signs is a count: plane k has the units with |difference| > k.
+// planes holds the integer differences of a hypothesis as bit vectors over units. The sum
+// of the differences under flipped signs is then a count of bits, 64 units at a time,
+// which makes 10,000 draws over many hypotheses fast.
 type planes struct {
-	n       float64 // differences
-	squares float64 // sum of their squares, which no flip changes
-	weight  int     // sum of their magnitudes
-	size    [][]uint64
-	minus   []uint64 // units whose difference is below 0
+	n       float64    // number of differences
+	squares float64    // sum of their squares, which no flip changes
+	weight  int        // sum of their magnitudes
+	size    [][]uint64 // size[k] has the units whose |difference| exceeds k
+	minus   []uint64   // units whose difference is negative
 }
 
 func newPlanes(h Hypothesis, units int) planes {
@@ -128,10 +138,10 @@ func newPlanes(h Hypothesis, units int) planes {
 	return p
 }
 
-// t is |mean| over its standard error once the units of flips have changed
-// their sign; 0 where all differences are 0, +Inf where they are all alike.
+// t returns |mean| over its standard error after the signs of the units in flips were
+// changed. It is 0 if the sum is 0, and +Inf if all differences are equal.
 func (p planes) t(flips []uint64) float64 {
-	below := 0
+	below := 0 // sum of the magnitudes of differences that are negative after the flips
 	for _, plane := range p.size {
 		for i, w := range plane {
 			below += bits.OnesCount64(w & (p.minus[i] ^ flips[i]))

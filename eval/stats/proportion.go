@@ -2,7 +2,9 @@ package stats
 
 import "math"
 
-// Wilson is the score interval of k successes in n trials (Wilson 1927).
+// Wilson returns the score interval (Wilson 1927) of the success probability after k
+// successes in n > 0 trials. Unlike the normal interval it stays within [0, 1], and has a
+// positive width at k = 0 and k = n.
 func Wilson(k, n int, level float64) Interval {
 	z := normalQuantile((1 + level) / 2)
 	p, m := float64(k)/float64(n), float64(n)
@@ -13,13 +15,14 @@ func Wilson(k, n int, level float64) Interval {
 
 func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// Fourfold counts the pairs of two arms' outcomes: both succeed, only A, only
-// B, neither.
+// Fourfold is the 2 x 2 table of the outcomes of two paired arms: the numbers of pairs in
+// which both succeed, only A, only B, neither.
 type Fourfold struct{ Both, OnlyA, OnlyB, Neither int }
 
-// Newcombe is the hybrid score interval of the difference of two paired
-// proportions, P(A) - P(B) (Newcombe 1998, method 10; docs/sources.md#newcombe). It
-// stays informative where the arms never differ.
+// Newcombe returns the hybrid score interval of the difference of two paired proportions,
+// P(A) - P(B) (Newcombe 1998, method 10; docs/sources.md#newcombe), in [-1, 1]. It combines
+// the Wilson intervals of both arms and the correlation of their outcomes. It has a
+// positive width even if no pair differs, where a bootstrap collapses to a point.
 func Newcombe(t Fourfold, level float64) Interval {
 	n := t.Both + t.OnlyA + t.OnlyB + t.Neither
 	pA, pB := float64(t.Both+t.OnlyA)/float64(n), float64(t.Both+t.OnlyB)/float64(n)
@@ -31,12 +34,12 @@ func Newcombe(t Fourfold, level float64) Interval {
 	}
 }
 
-// hybrid combines the distances of two Wilson limits from their estimates. The
-// square is not negative but for rounding.
+// hybrid combines the distances x and y of two Wilson limits from their estimates, given
+// the correlation phi. Only rounding can make the argument of the root negative.
 func hybrid(x, y, phi float64) float64 { return math.Sqrt(max(x*x-2*phi*x*y+y*y, 0)) }
 
-// pairing is the correlation of the outcomes of a 2 x 2 table, with Newcombe's
-// continuity correction where it is positive; 0 where a margin is empty.
+// pairing returns the phi coefficient of a 2 x 2 table, with Newcombe's continuity
+// correction if it is positive. It is 0 if a margin is empty.
 func pairing(a, b, c, d float64) float64 {
 	margins := (a + b) * (c + d) * (a + c) * (b + d)
 	if margins == 0 {
@@ -49,9 +52,10 @@ func pairing(a, b, c, d float64) float64 {
 	return m / math.Sqrt(margins)
 }
 
-// McNemar tests the discordant pairs of two paired arms, b where only A and c
-// where only B succeeds: the exact two-sided p of the binomial law, and mid-p,
-// which counts only half of the observed count's probability.
+// McNemar tests whether two paired arms have the same success rate, from the discordant
+// pairs: b in which only A succeeds, c in which only B does. It returns the exact
+// two-sided p of the binomial distribution, and the mid-p, which counts only half of the
+// probability of the observed count and is less conservative.
 func McNemar(b, c int) (exact, mid float64) {
 	n, k := b+c, min(b, c)
 	var tail float64
@@ -61,34 +65,34 @@ func McNemar(b, c int) (exact, mid float64) {
 	return min(1, 2*tail), min(1, 2*tail-fairCoins(n, k))
 }
 
-// fairCoins is the probability of k heads in n tosses.
+// fairCoins returns the probability of k heads in n tosses. Logarithms avoid overflow.
 func fairCoins(n, k int) float64 {
 	return math.Exp(logFactorial(n) - logFactorial(k) - logFactorial(n-k) - float64(n)*math.Ln2)
 }
 
 func logFactorial(n int) float64 { l, _ := math.Lgamma(float64(n) + 1); return l }
 
-// Verdict is what an interval says of a difference A - B beside a margin that
-// was fixed in advance (docs/sources.md#equivalence).
+// Verdict is the result of comparing the interval of a difference A - B with a margin
+// that was fixed in advance (docs/sources.md#equivalence).
 type Verdict string
 
 const (
-	Equivalent  Verdict = "equivalent"  // the difference lies within the margin, either way
+	Equivalent  Verdict = "equivalent"  // the difference is within the margin on both sides
 	NonInferior Verdict = "noninferior" // A is at most the margin below B
 	Inferior    Verdict = "inferior"    // A is more than the margin below B
 	Undecided   Verdict = "undecided"
 )
 
-// EquivalenceLevel is the level of the interval whose place within the margins
-// is two one-sided tests at 5 % (TOST).
+// EquivalenceLevel is the level of the interval that is compared with the margins. An
+// interval of 90 % within them is equivalent to two one-sided tests at 5 % (TOST).
 const EquivalenceLevel = 0.90
 
-// Margin is how far apart, in points, two success rates may be and still count
-// as equivalent (docs/sources.md#equivalence); it was fixed before any evaluation.
+// Margin is the largest difference, in points of success, of two arms that count as
+// equivalent (docs/sources.md#equivalence). It was fixed before any evaluation.
 const Margin = 5
 
-// Within places an interval of level EquivalenceLevel against a margin > 0 in
-// the interval's unit.
+// Within compares an interval of level [EquivalenceLevel] with a margin > 0 in the
+// interval's unit.
 func (iv Interval) Within(margin float64) Verdict {
 	switch {
 	case iv.Lo > -margin && iv.Hi < margin:
@@ -101,16 +105,16 @@ func (iv Interval) Within(margin float64) Verdict {
 	return Undecided
 }
 
-// Homogeneity compares how success varies between sets with what the draw of
-// episodes alone explains (docs/sources.md#set-spread).
+// Homogeneity compares the variance of success between evaluation sets with the binomial
+// variance that the draw of episodes alone explains (docs/sources.md#set-spread).
 type Homogeneity struct {
-	Ratio float64 // sum of the sets' variances over the sum of the binomial ones; 1 is no excess
-	Cells int     // that are neither 0 nor 100 % in all sets: others say nothing
-	Above int     // of them with a ratio of their own above 1.5
+	Ratio float64 // sum of the variances between sets over the sum of the binomial ones; 1: no excess
+	Cells int     // cells that contribute: those at 0 % or 100 % in all sets do not
+	Above int     // contributing cells whose own ratio is above 1.5
 }
 
-// Homogeneous measures cells of successes by set, episodes of trials by set.
-// Ratio is NaN where no cell says anything.
+// Homogeneous computes the Homogeneity of cells: successes[i][s] of trials[i][s] episodes
+// in set s of cell i. Ratio is NaN if no cell contributes.
 func Homogeneous(successes, trials [][]int) Homogeneity {
 	var between, binomial float64
 	var h Homogeneity
@@ -130,8 +134,8 @@ func Homogeneous(successes, trials [][]int) Homogeneity {
 	return h
 }
 
-// spread is the variance of the rates between sets (divisor S-1) and the
-// binomial one of their pooled rate, NaN for fewer than two sets.
+// spread returns the variance of the rates between sets (divisor S-1) and the binomial
+// variance at their pooled rate. Both are NaN for fewer than two sets.
 func spread(successes, trials []int) (between, binomial float64) {
 	if len(successes) < 2 {
 		return math.NaN(), math.NaN()

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Ranks numbers x from 1 in ascending order; equal values share their average.
+// Ranks returns the rank of each value of x, from 1 in ascending order. Ties get the
+// average of their ranks.
 func Ranks(x []float64) []float64 {
 	order := ascending(x)
 	ranks := make([]float64, len(x))
@@ -22,15 +23,19 @@ func Ranks(x []float64) []float64 {
 	return ranks
 }
 
-// Spearman is the rank correlation with average ranks.
+// Spearman returns the rank correlation of x and y with average ranks for ties, in
+// [-1, 1]. It is NaN if one of them is constant.
 func Spearman(x, y []float64) float64 { return Pearson(Ranks(x), Ranks(y)) }
 
-// Pearson is the linear correlation.
+// Pearson returns the linear correlation of x and y in [-1, 1], NaN if one of them is
+// constant. It panics if their lengths differ.
 func Pearson(x, y []float64) float64 {
 	if len(x) != len(y) {
 		panic("stats: correlation of slices of different lengths")
 	}
-	if constant(x) || constant(y) { // rounding of the means must not hide it
+	// Test for constants explicitly: the mean of equal values may be off by rounding, which
+	// would give a tiny variance instead of none.
+	if constant(x) || constant(y) {
 		return math.NaN()
 	}
 	mx, _ := MeanSD(x)
@@ -54,8 +59,9 @@ func constant(x []float64) bool {
 	return true
 }
 
-// KendallB is Kendall's tau-b, from all pairs: concordant minus discordant ones
-// over the geometric mean of those that x and y do not tie.
+// KendallB returns Kendall's tau-b: concordant minus discordant pairs, over the geometric
+// mean of the numbers of pairs that x and y do not tie. It takes O(n²) time, which is
+// enough for the hundreds of candidates of a plan.
 func KendallB(x, y []float64) float64 {
 	var net, freeX, freeY float64
 	for i := range x {
@@ -69,18 +75,20 @@ func KendallB(x, y []float64) float64 {
 	return net / math.Sqrt(freeX*freeY)
 }
 
-// Ranking says how well one cost orders candidates that another one judges.
+// Ranking measures how well the predicted costs of candidates order them, judged by
+// their true costs.
 type Ranking struct {
 	Tau         float64 // Kendall's tau-b
 	Regret      float64 // true rank of the chosen candidate: 0 best, 1 worst
-	Overlap     float64 // share of the elites that are true elites
+	Overlap     float64 // share of the predicted elites that are true elites
 	EliteRegret float64 // mean true rank of the elites
-	ValueRegret float64 // true cost of the choice beyond the best, in units of mean minus best
+	ValueRegret float64 // (true cost of the choice - best) / (mean - best)
 }
 
-// RankMetrics compares the order of predicted costs with that of true costs.
-// Regrets are in ranks, since a few very bad candidates would make any regret
-// in costs look small. Equal costs keep the order of their candidates.
+// RankMetrics compares the order of predicted costs with that of true costs of the same
+// candidates; elites is the number of elites. Regrets are in ranks, because a few very
+// bad candidates would make any regret in costs look small. Ties are broken by the
+// candidates' order, as planners do.
 func RankMetrics(predicted, actual []float64, elites int) Ranking {
 	chosen, best := ascending(predicted), ascending(actual)
 	n := len(actual)
@@ -105,19 +113,22 @@ func RankMetrics(predicted, actual []float64, elites int) Ranking {
 	return m
 }
 
-// FisherZ is Fisher's transformation of a rank correlation of n pairs. One of ±1, whose own is infinite, is taken
-// half a step of the ranks nearer to 0: the next one that n pairs can have is 12/(n^3 - n) away.
+// FisherZ returns Fisher's transformation, atanh, of a rank correlation of n pairs. That
+// of ±1 would be infinite, so a rank correlation of ±1 is first moved half a step towards
+// 0: the next value that n pairs can have is 12/(n^3 - n) away.
 func FisherZ(rho float64, n int) float64 { return math.Atanh(attainable(rho, n)) }
 
+// attainable limits rho to the values whose transformation is finite, see [FisherZ].
 func attainable(rho float64, n int) float64 {
 	most := 1 - 6/(math.Pow(float64(n), 3)-float64(n))
 	return max(-most, min(most, rho))
 }
 
-// SpearmanInterval is that of a rank correlation of n pairs, from which the means of so
-// many groups were taken beforehand (1 or none: plain pairs), by FisherZ
-// with the variance (1 + rho^2/2)/(n - 3) of Bonett and Wright, Psychometrika 65 (2000).
-// That of ±1 ends there. It is NaN of too few pairs.
+// SpearmanInterval returns the interval of a rank correlation of n pairs by [FisherZ], with
+// the variance (1 + rho^2/2)/(n - 3) of Bonett and Wright, Psychometrika 65 (2000). If
+// the means of groups > 1 groups were subtracted from the pairs before, each group but
+// one costs a degree of freedom. The interval of ±1 ends at ±1. It is NaN if there are
+// too few pairs.
 func SpearmanInterval(rho float64, n, groups int, level float64) Interval {
 	free := float64(n - 3 - max(groups-1, 0))
 	if free < 1 {

@@ -9,10 +9,10 @@ import (
 	"sort"
 )
 
-// SignFlipExact is the exact two-sided sign-flip test of integer differences,
-// such as successes of A minus successes of B per set: the share of sign
-// vectors whose sum is at least as far from 0 as the observed one. It counts
-// all of them by convolution, in time len(d) x sum |d|.
+// SignFlipExact returns the p-value of the exact two-sided sign-flip test of integer
+// differences, such as successes of A minus successes of B per set: the share of all
+// 2^len(d) sign vectors whose sum is at least as far from 0 as the observed one. It
+// counts them by convolution, in time len(d) x sum |d|.
 func SignFlipExact(d []int) float64 {
 	var sum, weight int
 	w := make([]int, len(d))
@@ -22,6 +22,7 @@ func SignFlipExact(d []int) float64 {
 		weight += w[i]
 	}
 	var p float64
+	// The sum of a sign vector is twice the sum of the magnitudes with a plus, minus weight.
 	for x, q := range subsetSums(w) {
 		if s := 2*x - weight; max(s, -s) >= max(sum, -sum) {
 			p += q
@@ -30,8 +31,8 @@ func SignFlipExact(d []int) float64 {
 	return p
 }
 
-// subsetSums is the law of the sum of w where each weight counts with
-// probability 1/2: entry x is the probability of sum x.
+// subsetSums returns the distribution of the sum of a random subset of w, to which each
+// weight belongs with probability 1/2: entry x is the probability of sum x.
 func subsetSums(w []int) []float64 {
 	law := []float64{1}
 	for _, v := range w {
@@ -45,10 +46,10 @@ func subsetSums(w []int) []float64 {
 	return law
 }
 
-// SignedRankExact is the two-sided Wilcoxon signed-rank test from the law of the
-// actual ranks, ties included and zeros dropped: the share of all sign vectors
-// of the differences other than 0 whose rank sum is at least as far from its
-// middle.
+// SignedRankExact returns the p-value of the two-sided Wilcoxon signed-rank test, from
+// the exact distribution of the actual ranks with ties. Zeros are dropped. It is the
+// share of all sign vectors whose rank sum is at least as far from its centre as the
+// observed one.
 func SignedRankExact(d []float64) float64 {
 	d = slices.DeleteFunc(slices.Clone(d), func(v float64) bool { return v == 0 })
 	size := make([]float64, len(d))
@@ -62,12 +63,14 @@ func SignedRankExact(d []float64) float64 {
 	return SignFlipExact(doubled)
 }
 
-// signFlips is the number of random sign vectors of SignFlip (docs/sources.md#sign-flip).
+// signFlips is the number of random sign vectors that SignFlip draws
+// (docs/sources.md#sign-flip).
 const signFlips = 100000
 
-// SignFlip is the two-sided Monte-Carlo sign-flip test of paired differences of
-// any score, here by set and episode: p = (1 + hits) / (1 + 100,000). Signs are
-// flipped by episode, so the sets only serve to hold them.
+// SignFlip returns the p-value of the two-sided Monte Carlo sign-flip test of paired
+// differences of any score, bySet[set][episode]: (1 + hits) / (1 + 100,000). The added 1
+// makes the test valid with any number of draws. Signs are flipped by episode, so the
+// division into sets does not matter.
 func SignFlip(bySet [][]float64, r *rand.Rand) float64 {
 	var sum, weight float64
 	count := map[float64]int{} // of episodes by magnitude
@@ -91,6 +94,7 @@ func SignFlip(bySet [][]float64, r *rand.Rand) float64 {
 		for _, m := range sizes {
 			s += m.value * float64(2*heads(m.count, r)-m.count)
 		}
+		// Equal sums count as hits, whatever the order in which rounding added them up.
 		if math.Abs(s) >= math.Abs(sum)-1e-12*weight {
 			hits++
 		}
@@ -98,14 +102,15 @@ func SignFlip(bySet [][]float64, r *rand.Rand) float64 {
 	return float64(1+hits) / float64(1+signFlips)
 }
 
-// magnitude counts the episodes whose differences have one magnitude: outcomes
-// take few values, so that flipping all of one is a count of heads.
+// magnitude is the number of episodes whose differences have the same absolute value.
+// Differences of successes take few values, so flipping the signs of all episodes of one
+// value amounts to counting heads in as many coin tosses.
 type magnitude struct {
 	value float64
 	count int
 }
 
-// heads tosses n coins, 64 a word.
+// heads returns the number of heads in n coin tosses, 64 per random word.
 func heads(n int, r *rand.Rand) (h int) {
 	for ; n >= 64; n -= 64 {
 		h += bits.OnesCount64(r.Uint64())
@@ -116,14 +121,15 @@ func heads(n int, r *rand.Rand) (h int) {
 	return h
 }
 
-// bootstraps is the number of resamples of Bootstrap (docs/sources.md#bootstrap).
+// bootstraps is the number of resamples that Bootstrap draws (docs/sources.md#bootstrap).
 const bootstraps = 10000
 
 // Resamples are the means of bootstrap resamples, in ascending order.
 type Resamples []float64
 
-// Bootstrap resamples the mean difference: episodes within their sets, both
-// arms together.
+// Bootstrap returns the resampled means of paired differences bySet[set][episode]. It
+// draws episodes with replacement within their set, so that sets keep their sizes, and a
+// pair stays together.
 func Bootstrap(bySet [][]float64, r *rand.Rand) Resamples { return bootstrap(bySet, bootstraps, r) }
 
 func bootstrap(bySet [][]float64, resamples int, r *rand.Rand) Resamples {
@@ -135,13 +141,13 @@ func bootstrap(bySet [][]float64, resamples int, r *rand.Rand) Resamples {
 	return means
 }
 
-// Interval is the percentile interval of a level.
+// Interval returns the percentile interval of a level in (0, 1).
 func (m Resamples) Interval(level float64) Interval {
 	return Interval{Quantile(m, (1-level)/2), Quantile(m, (1+level)/2)}
 }
 
-// resampledMean is the mean over all episodes of all sets, episode e of set s
-// replaced by number draw(s, e, n) of the n of its set.
+// resampledMean returns the mean over the episodes of all sets, with episode e of set s
+// replaced by episode draw(s, e, n) of the n in that set.
 func resampledMean(bySet [][]float64, draw func(s, e, n int) int) float64 {
 	var sum float64
 	n := 0
@@ -154,7 +160,8 @@ func resampledMean(bySet [][]float64, draw func(s, e, n int) int) float64 {
 	return sum / float64(n)
 }
 
-// Quantile of sorted values, linear between neighbours; NaN of none.
+// Quantile returns the quantile q in [0, 1] of sorted values, interpolated linearly as in
+// NumPy's default. It is NaN if there are none.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -165,9 +172,9 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + (at-float64(i))*(sorted[j]-sorted[i])
 }
 
-// IQM is the interquartile mean of all scores, the mean of the middle half
-// (Agarwal et al. 2021, as SciPy's trim_mean(x, 0.25): the quarter that is cut
-// at each end is rounded down). NaN without scores.
+// IQM returns the interquartile mean of all scores, the mean of the middle half (Agarwal
+// et al. 2021). As in SciPy's trim_mean(x, 0.25), the quarter removed at each end is
+// rounded down. It is NaN without scores.
 func IQM(x []float64) float64 {
 	sorted := slices.Sorted(slices.Values(x))
 	cut := len(x) / 4
@@ -175,8 +182,8 @@ func IQM(x []float64) float64 {
 	return mean
 }
 
-// OptimalityGap is how far scores fall short of a target on average; those
-// above it do not make up for others.
+// OptimalityGap returns the mean amount by which scores fall short of a target (Agarwal et
+// al. 2021). Scores above the target count as equal to it.
 func OptimalityGap(x []float64, target float64) float64 {
 	short := make([]float64, len(x))
 	for i, v := range x {
@@ -186,8 +193,9 @@ func OptimalityGap(x []float64, target float64) float64 {
 	return mean
 }
 
-// Aggregated bootstraps a statistic of cells x sets: the sets of each cell are
-// drawn anew, cell by cell (the stratified bootstrap of Agarwal et al. 2021).
+// Aggregated bootstraps a statistic of cells[cell][set]. It resamples the sets of each
+// cell separately (the stratified bootstrap of Agarwal et al. 2021) and passes all drawn
+// values to the statistic, in a slice that it reuses.
 func Aggregated(cells [][]float64, statistic func([]float64) float64, r *rand.Rand) Resamples {
 	const resamples = 2000
 	out := make(Resamples, resamples)

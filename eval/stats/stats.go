@@ -1,14 +1,19 @@
-// Package stats has the statistics of paired arms. Slices in,
-// numbers out; where there is nothing to say (no data, no variance) the number
-// is NaN, as in SciPy, against which the package is held.
+// Package stats computes the statistics of paired comparisons: intervals, tests,
+// corrections for several tests, rank correlations and power.
+//
+// Functions take slices and return numbers. A number that is undefined (no data, no
+// variance) is NaN, as in SciPy; the tests compare the package with SciPy. Functions
+// with a *rand.Rand are deterministic given its state. None of them modifies its
+// arguments.
 //
 //	proportion.go  rates: Wilson, Newcombe, McNemar, equivalence, spread over sets
-//	signflip.go    tests by flipping signs, exact and drawn; bootstraps
+//	signflip.go    sign-flip tests, exact and Monte Carlo; bootstraps
 //	family.go      adjustments for several tests: Holm, Benjamini-Hochberg, Westfall-Young
-//	rank.go        ranks and correlations of them
-//	power.go       how many seeds and episodes an effect needs, and the variances that it takes
+//	rank.go        ranks and rank correlations
+//	power.go       seeds and episodes that an effect needs, variance components
 //
-// It knows nothing of cells, models or files.
+// The package depends on no other package of this program. Package infer decides which
+// of these statistics a comparison gets.
 package stats
 
 import (
@@ -17,10 +22,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Interval is a two-sided confidence interval.
+// Interval is a two-sided confidence interval, both ends included. Unknown ends are NaN.
 type Interval struct{ Lo, Hi float64 }
 
-// MeanSD is the mean and the standard deviation with divisor n-1.
+// MeanSD returns the mean and the standard deviation with divisor n-1. The mean of no
+// value and the deviation of fewer than two are NaN.
 func MeanSD(x []float64) (mean, sd float64) {
 	if len(x) == 0 {
 		return math.NaN(), math.NaN()
@@ -37,8 +43,9 @@ func MeanSD(x []float64) (mean, sd float64) {
 	return mean, math.Sqrt(ss / (n - 1))
 }
 
-// StudentMean is Student's interval of the mean of independent values; NaN of fewer
-// than two.
+// StudentMean returns Student's interval of the mean of independent values, NaN for
+// fewer than two. It assumes normal values; infer uses it for differences by training
+// seed, of which there are too few for a bootstrap.
 func StudentMean(x []float64, level float64) Interval {
 	mean, sd := MeanSD(x)
 	n := float64(len(x))
@@ -49,8 +56,9 @@ func StudentMean(x []float64, level float64) Interval {
 	return Interval{mean - half, mean + half}
 }
 
-// Together is by how much the half width of one of n intervals of 95 % grows if all are
-// to hold at once, by Bonferroni and the normal law.
+// Together returns the factor by which the half width of one of n 95 % intervals grows
+// if all of them are to hold at once, by Bonferroni's inequality and the normal
+// distribution.
 func Together(n int) float64 {
 	return normalQuantile(1-0.025/float64(max(n, 1))) / normalQuantile(0.975)
 }

@@ -1,5 +1,6 @@
-// Package words writes names, numbers and lists for people, in one way for notes, reports and the terminal.
-// It computes nothing.
+// Package words formats names, numbers and lists for people, so that notes, reports and the
+// terminal write them in the same way: "83.3 ± 8.2", "+9.1 to +18.6", "SCALE − LeWM".
+// Rates and differences are in percent and percentage points. It computes nothing.
 package words
 
 import (
@@ -14,10 +15,10 @@ import (
 	"scalewm/eval/results"
 )
 
-// None replaces a number that does not exist.
+// None is written instead of an undefined number.
 const None = "–"
 
-// Count says a number of things: "1 cell", "6 cells".
+// Count writes a number of things: "1 cell", "6 cells".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -25,7 +26,7 @@ func Count(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// Points shows a rate or a difference with one decimal.
+// Points writes a rate or a difference with one decimal, and never "-0.0".
 func Points(x float64) string {
 	if math.IsNaN(x) {
 		return None
@@ -36,12 +37,12 @@ func Points(x float64) string {
 	return "0.0"
 }
 
-// Decimal writes a number with a typographic minus.
+// Decimal writes a number with a number of decimals and a typographic minus.
 func Decimal(x float64, digits int) string {
 	return strings.Replace(strconv.FormatFloat(x, 'f', digits, 64), "-", "−", 1)
 }
 
-// Signed is Points with a sign, the minus typographic.
+// Signed writes Points with a sign and a typographic minus. Zero has no sign.
 func Signed(x float64) string {
 	s := Points(x)
 	switch {
@@ -53,7 +54,8 @@ func Signed(x float64) string {
 	return "+" + s
 }
 
-// Spread shows a mean and its standard deviation, "83.3 ± 8.2"; the deviation is left out where it is NaN.
+// Spread writes a mean and its standard deviation, "83.3 ± 8.2", or only the mean if the
+// deviation is NaN.
 func Spread(mean, sd float64) string {
 	if math.IsNaN(sd) {
 		return Points(mean)
@@ -61,7 +63,7 @@ func Spread(mean, sd float64) string {
 	return Points(mean) + " ± " + Points(sd)
 }
 
-// P shows a probability: "0.031", "< 0.001".
+// P writes a p-value: "0.031", "< 0.001".
 func P(p float64) string {
 	switch {
 	case math.IsNaN(p):
@@ -72,7 +74,7 @@ func P(p float64) string {
 	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
-// Equals is a probability after "p": "= 0.031", "< 0.001".
+// Equals writes a p-value after "p": "= 0.031", "< 0.001".
 func Equals(p float64) string {
 	if math.IsNaN(p) || p < 0.001 {
 		return P(p)
@@ -80,10 +82,10 @@ func Equals(p float64) string {
 	return "= " + P(p)
 }
 
-// Interval shows "+9.1 to +18.6".
+// Interval writes an interval of a difference: "+9.1 to +18.6".
 func Interval(lo, hi float64) string { return Signed(lo) + " to " + Signed(hi) }
 
-// Thousands groups digits: 9,000.
+// Thousands writes a number with its digits grouped: "9,000".
 func Thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -92,7 +94,7 @@ func Thousands(n int) string {
 	return s
 }
 
-// Duration shows seconds in a unit that suits them.
+// Duration writes seconds in seconds, minutes or hours, with one decimal.
 func Duration(seconds float64) string {
 	switch {
 	case seconds < 120:
@@ -111,8 +113,8 @@ func Listing(w []string) string {
 	return strings.Join(w[:len(w)-1], ", ") + " and " + w[len(w)-1]
 }
 
-// When shows a stretch of time to the minute. Times that are not RFC 3339 are
-// shown as they are.
+// When writes a period to the minute in UTC, given its ends in RFC 3339. Other texts are
+// written unchanged.
 func When(first, last string) string {
 	a, errA := time.Parse(time.RFC3339, first)
 	b, errB := time.Parse(time.RFC3339, last)
@@ -130,7 +132,7 @@ func When(first, last string) string {
 	}
 }
 
-// Arm is the title of an arm's method between its wrappers and its variants.
+// Arm writes an arm's name with the title of its method: "SCALE@half".
 func Arm(a results.Arm) string {
 	if title := a.Entry().Title; title != "" {
 		a.Method = title
@@ -138,10 +140,10 @@ func Arm(a results.Arm) string {
 	return a.String()
 }
 
-// Minus reads "SCALE − LeWM".
+// Minus writes the difference of two arms: "SCALE − LeWM".
 func Minus(a, b results.Arm) string { return Arm(a) + " − " + Arm(b) }
 
-// Task is a task's title, or its name where this program does not have the task.
+// Task returns a task's title, or its name if this program does not have the task.
 func Task(task string) string {
 	if t, err := envs.Lookup(task); err == nil {
 		return t.Spec.Title
@@ -149,12 +151,12 @@ func Task(task string) string {
 	return task
 }
 
-// Solver is the name of a solver's table as people write it.
+// Solver returns the display name of a solver: "iCEM".
 func Solver(name string) string {
 	return cmp.Or(map[string]string{results.CEM: "CEM", results.ICEM: "iCEM", results.MPPI: "MPPI", results.StockMPPI: "MPPI at stock temperature"}[name], name)
 }
 
-// Solvers lists the names of several with commas.
+// Solvers lists the display names of several solvers, separated by commas.
 func Solvers(names []string) string {
 	var out []string
 	for _, n := range names {

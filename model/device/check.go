@@ -5,21 +5,23 @@ import (
 	"strings"
 )
 
-// Checked is d with every argument looked at before its kernel runs: shapes
-// that fit, views that stay inside their buffers, options in range. Backends
-// hand out checked devices, so that their kernels hold no checks and all of
-// them refuse the same calls with the same text.
+// Checked returns d with argument validation before each kernel: shapes fit, views
+// lie within their buffers, options are in range. Backends return checked devices, so
+// that their kernels contain no checks and all backends reject the same calls with
+// the same message.
 func Checked(d Device) Device { return checked{d} }
 
-// Argument is a matrix that a kernel takes. Together: it is stored as bf16 when
-// the kernel's other arguments with that mark are, and only then.
+// Argument is a matrix parameter of a kernel.
 type Argument struct {
-	Name           string
+	Name string
+	// BF16: the argument may be stored as bf16. Together: it must be stored as bf16 if
+	// and only if the kernel's other arguments with Together are.
 	BF16, Together bool
 }
 
-// arguments are the matrices of each kernel. One with * may be stored as bf16,
-// those with + may be all together (a product's dst not where it is added to).
+// arguments lists the matrix parameters of each kernel. A name with * may be stored
+// as bf16. Those with + may be stored as bf16, but only all of a call together. Gemm
+// requires a Float32 dst if the epilogue adds to it.
 var arguments = parsed(map[string]string{
 	"Upload": "dst*", "Upload64": "dst*", "Download": "src*", "Download64": "src*",
 	"UploadInts": "", "DownloadInts": "", "UploadBytes": "", "SendBytes": "",
@@ -43,6 +45,7 @@ var arguments = parsed(map[string]string{
 	"WeightedMean": "mean cand weights", "Gather": "dst cand",
 })
 
+// parsed converts the notation above to Arguments.
 func parsed(table map[string]string) map[string][]Argument {
 	out := map[string][]Argument{}
 	for kernel, list := range table {
@@ -55,10 +58,12 @@ func parsed(table map[string]string) map[string][]Argument {
 	return out
 }
 
-// Arguments are the matrices of each kernel, in the order of its signature and
-// of the fields of its options.
+// Arguments returns the matrix parameters of each kernel, in the order of its
+// signature followed by the fields of its options.
 func Arguments() map[string][]Argument { return arguments }
 
+// checked implements Device: it validates, then calls the embedded device. Methods
+// that have nothing to validate are promoted from it.
 type checked struct{ Device }
 
 // inside panics unless every given view lies within its buffer.
@@ -75,8 +80,9 @@ func inside(kernel string, ms ...Mat) {
 	}
 }
 
-// need panics unless ok and every matrix is stored in a way that the kernel
-// takes (see arguments) and lies within its buffer; ms are in the table's order.
+// need panics unless ok, every matrix is stored in a format that the kernel accepts
+// (see arguments) and every view lies within its buffer. ms are in the order of the
+// table.
 func need(ok bool, kernel string, ms ...Mat) {
 	args := arguments[kernel]
 	together, alone := false, false
@@ -100,7 +106,7 @@ func need(ok bool, kernel string, ms ...Mat) {
 	panic(text)
 }
 
-// like says whether every m that is given has the shape of want, which must be given.
+// like reports whether want is given and every given m has its shape.
 func like(want Mat, ms ...Mat) bool {
 	for _, m := range ms {
 		if m.Given() && (m.Rows != want.Rows || m.Cols != want.Cols) {
@@ -110,7 +116,7 @@ func like(want Mat, ms ...Mat) bool {
 	return want.Given()
 }
 
-// given says whether all are.
+// given reports whether all matrices are given.
 func given(ms ...Mat) bool {
 	for _, m := range ms {
 		if !m.Given() {
@@ -120,7 +126,7 @@ func given(ms ...Mat) bool {
 	return true
 }
 
-// shaped says whether every m that is given is rows x cols.
+// shaped reports whether every given m is rows x cols.
 func shaped(rows, cols int, ms ...Mat) bool {
 	for _, m := range ms {
 		if m.Given() && (m.Rows != rows || m.Cols != cols) {
@@ -193,8 +199,9 @@ func (c checked) CopyBlocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int, 
 	c.Device.CopyBlocks(dst, dstBlock, src, srcBlock, rows, add)
 }
 
-// Blocks is how many blocks CopyBlocks copies: block i needs rows
-// [i*block, i*block+rows) on both sides; srcBlock 0 repeats the same rows.
+// Blocks returns the number of blocks that CopyBlocks copies. Block i needs rows
+// [i*block, i*block+rows) on both sides, so that the last block may be shorter than
+// block rows. srcBlock 0 repeats the same rows of src.
 func Blocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int) int {
 	if dst.Rows < rows || src.Rows < rows {
 		return 0
@@ -206,7 +213,7 @@ func Blocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int) int {
 	return n
 }
 
-// Dims are M, N and K of a product.
+// Dims returns M, N and K of a GEMM of a and b.
 func (op Op) Dims(a, b Mat) (m, n, k int) {
 	m, k, n = a.Rows, a.Cols, b.Cols
 	if op == TN {
@@ -227,8 +234,9 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
 	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad, ep.Gate, ep.Ungated) && shaped(1, n, ep.Scale, ep.Bias) &&
 		!(ep.Add && dst.BF16()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
+	// A repeated row (Stride 0) would fail the check of strides in inside: check one row.
 	gate := ep.Gate
-	if gate.Stride == 0 { // a row, repeated
+	if gate.Stride == 0 {
 		gate.Rows = min(gate.Rows, 1)
 	}
 	need(ok, "Gemm", dst, a, b, ep.Scale, ep.Bias, ep.Pre, ep.Grad, gate, ep.Ungated, ep.SumA)
@@ -284,6 +292,7 @@ func (c checked) DropoutApply(dst, x Mat, d Dropout) {
 	c.Device.DropoutApply(dst, x, d)
 }
 
+// fits reports whether P is a valid probability. P = 1 would scale by infinity.
 func (d Dropout) fits() bool { return d.P >= 0 && d.P < 1 }
 
 func (c checked) NormalizeColumns(dst, src Mat) {
@@ -310,12 +319,13 @@ func (c checked) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add
 	c.Device.LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma, add)
 }
 
+// fits reports whether all matrices are given and 1 x cols.
 func (b BatchNorm) fits(cols int) bool {
 	return given(b.Gamma, b.Beta, b.Mean, b.Var) && shaped(1, cols, b.Gamma, b.Beta, b.Mean, b.Var)
 }
 
 func (c checked) BatchNorm(y, xhat, rstd, x Mat, bn BatchNorm) {
-	// One row has no unbiased variance, which the running one needs.
+	// The running variance is unbiased, which needs at least two rows.
 	need(given(x) && like(y, xhat, x) && shaped(1, x.Cols, rstd) && bn.fits(x.Cols) && x.Rows > 1,
 		"BatchNorm", y, xhat, rstd, x, bn.Gamma, bn.Beta, bn.Mean, bn.Var)
 	c.Device.BatchNorm(y, xhat, rstd, x, bn)
@@ -332,14 +342,16 @@ func (c checked) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat) {
 	c.Device.BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
 }
 
-// fit says whether the views are those of heads h: queries have a row a query, keys a row a token.
+// fit reports whether h is valid and the views have its shape: `queries` have one row
+// for each query, `keys` one row for each token.
 func (h Heads) fit(lse Mat, queries, keys []Mat) bool {
 	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() &&
 		h.Queries >= 0 && h.Queries <= h.Len && given(queries...) && given(keys...) &&
 		shaped(h.Seqs*h.QueryCount(), h.Heads*h.Dim, queries...) && shaped(h.Seqs*h.Len, h.Heads*h.Dim, keys...) && shaped(h.Seqs*h.Heads, h.QueryCount(), lse)
 }
 
-// Keys is how many keys query i, counted from the first query, sees.
+// Keys returns the number of keys that query i attends to, where i is counted from
+// the first query.
 func (h Heads) Keys(i int) int {
 	if h.Block == 0 {
 		return h.Len
@@ -442,7 +454,7 @@ func (c checked) Moments(mean, std, cand Mat, idx Ints, k int) {
 	c.Device.Moments(mean, std, cand, idx, k)
 }
 
-// groups says whether rows can be as many equal, non-empty groups.
+// groups reports whether rows can be split into n equal, non-empty groups.
 func groups(rows, n int) bool { return n > 0 && rows > 0 && rows%n == 0 }
 
 func (c checked) Color(dst, noise, taps Mat) {

@@ -19,8 +19,9 @@ func panics(f func()) (text string) {
 	return ""
 }
 
-// TestMisfitsAreRefused: wrong calls name their kernel before any number is touched.
-func TestMisfitsAreRefused(t *testing.T) {
+// TestMismatchesPanic: a call whose arguments do not fit panics with the kernel's
+// name before any number is read or written.
+func TestMismatchesPanic(t *testing.T) {
 	d := ref.New()
 	m := func(rows, cols int) device.Mat { return device.NewMat(d, rows, cols) }
 	var none device.Mat
@@ -67,10 +68,10 @@ func TestBlocks(t *testing.T) {
 	d := ref.New()
 	m := func(rows int) device.Mat { return device.NewMat(d, rows, 1) }
 	for _, c := range []struct{ dst, dstBlock, src, srcBlock, rows, want int }{
-		{34, 17, 32, 16, 16, 2}, // the last block of 17 holds its 16 rows
-		{33, 17, 32, 16, 16, 2}, // and does so when the view begins one row later
+		{34, 17, 32, 16, 16, 2}, // the last block of 17 has room for its 16 rows
+		{33, 17, 32, 16, 16, 2}, // also if the view begins one row later
 		{34, 17, 1, 0, 1, 2},    // one row into every block
-		{34, 17, 16, 16, 16, 1}, // the shorter side counts
+		{34, 17, 16, 16, 16, 1}, // the smaller side limits
 		{3, 4, 4, 4, 4, 0},
 	} {
 		if got := device.Blocks(m(c.dst), c.dstBlock, m(c.src), c.srcBlock, c.rows); got != c.want {
@@ -105,7 +106,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestArena: the same requests after Reset get the same memory; what is marked can be taken back early.
+// TestArena: the same requests after Reset get the same memory, and memory allocated
+// after a mark can be released early.
 func TestArena(t *testing.T) {
 	a := device.NewArena(ref.New())
 	defer a.Free()
@@ -114,7 +116,7 @@ func TestArena(t *testing.T) {
 	second := a.Mat(4, 4)
 	a.Release(mark)
 	if again := a.Zero(3, 3); again.Buf.Len() != second.Buf.Len() {
-		t.Error("released memory was not handed out again")
+		t.Error("released memory was not reused")
 	}
 	a.Reset()
 	if again := a.Mat(2, 3); again.Buf.Len() != first.Buf.Len() {

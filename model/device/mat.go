@@ -2,19 +2,20 @@ package device
 
 import "fmt"
 
-// Elem is how numbers are stored.
+// Elem is the storage format of a buffer's numbers. A device reads and writes bf16
+// only where a kernel allows it (see [Arguments]); it computes in its own format.
 type Elem uint8
 
 const (
-	Float32 Elem = iota // float64 on ref
+	Float32 Elem = iota // on ref: float64
 	BFloat16
 )
 
-// Block is memory of a device of any kind: a Buffer, Ints or Bytes.
+// Block is device memory of any kind: a Buffer, Ints or Bytes.
 type Block interface{ Len() int }
 
-// Buffer is memory of a device, counted in numbers. Only the device that made it
-// looks inside.
+// Buffer is device memory, with Len counted in numbers. It is opaque: only the device
+// that allocated it knows its concrete type.
 type Buffer interface {
 	Block
 	Elem() Elem
@@ -26,29 +27,30 @@ type Ints interface{ Block }
 // Bytes is device memory of uint8 (frames).
 type Bytes interface{ Block }
 
-// Mat is a row-major view of Rows x Cols numbers of a Buffer: row r begins at
-// Off + r*Stride. The zero Mat stands for "not given".
+// Mat is a row-major view of Rows x Cols numbers of a Buffer: row r begins at number
+// Off + r*Stride. A Mat is a small value; copying it does not copy numbers. The zero
+// Mat stands for an optional matrix that is not given.
 //
-// Views keep shapes in one hand: with rows counted as b*T+t, the frames t of
-// every clip are Every(t, T), a slice of a packed q|k|v is Columns(j, n).
+// Views select parts of a matrix without copying. With rows counted as b*T+t, frame t
+// of every clip is Every(t, T); a slice of a packed q|k|v is Columns(j, n).
 type Mat struct {
 	Buf                     Buffer
 	Off, Rows, Cols, Stride int
 }
 
-// Given says whether m is not the zero Mat.
+// Given reports whether m is not the zero Mat.
 func (m Mat) Given() bool { return m.Buf != nil }
 
-// BF16 says whether m is given and stored as bf16.
+// BF16 reports whether m is given and stored as bf16.
 func (m Mat) BF16() bool { return m.Given() && m.Buf.Elem() == BFloat16 }
 
-// Len is the count of elements.
+// Len returns the number of elements.
 func (m Mat) Len() int { return m.Rows * m.Cols }
 
-// Dense says whether the rows follow one another without gaps.
+// Dense reports whether the rows follow one another without gaps.
 func (m Mat) Dense() bool { return m.Stride == m.Cols || m.Rows <= 1 }
 
-// RowRange is the view of rows [i, i+n).
+// RowRange returns the view of rows [i, i+n). It panics if they are not in m.
 func (m Mat) RowRange(i, n int) Mat {
 	if i < 0 || n < 0 || i+n > m.Rows {
 		panic(fmt.Sprintf("device: rows [%d,%d) of %s", i, i+n, m))
@@ -58,7 +60,7 @@ func (m Mat) RowRange(i, n int) Mat {
 	return m
 }
 
-// Columns is the view of columns [j, j+n).
+// Columns returns the view of columns [j, j+n). It panics if they are not in m.
 func (m Mat) Columns(j, n int) Mat {
 	if j < 0 || n < 0 || j+n > m.Cols {
 		panic(fmt.Sprintf("device: columns [%d,%d) of %s", j, j+n, m))
@@ -68,7 +70,7 @@ func (m Mat) Columns(j, n int) Mat {
 	return m
 }
 
-// Every is the view of rows start, start+step, start+2*step, ...
+// Every returns the view of rows start, start+step, start+2*step, ...
 func (m Mat) Every(start, step int) Mat {
 	if start < 0 || step < 1 || start >= m.Rows {
 		panic(fmt.Sprintf("device: every %d from %d of %s", step, start, m))
@@ -79,8 +81,8 @@ func (m Mat) Every(start, step int) Mat {
 	return m
 }
 
-// Repeated is the view in which the only row of m is every one of n rows. A kernel
-// takes it where it says so.
+// Repeated returns a view of n rows, each of which is the only row of m (Stride 0).
+// Kernels accept it only where their comment says so.
 func (m Mat) Repeated(n int) Mat {
 	if m.Rows != 1 {
 		panic(fmt.Sprintf("device: %s as one row, repeated", m))
@@ -89,7 +91,7 @@ func (m Mat) Repeated(n int) Mat {
 	return m
 }
 
-// Reshape is the same dense elements seen as rows x cols.
+// Reshape returns the same elements as rows x cols. m must be dense.
 func (m Mat) Reshape(rows, cols int) Mat {
 	if !m.Dense() || rows*cols != m.Len() {
 		panic(fmt.Sprintf("device: %s seen as %dx%d", m, rows, cols))
@@ -98,6 +100,7 @@ func (m Mat) Reshape(rows, cols int) Mat {
 	return m
 }
 
+// String returns the shape and storage of m, for error messages.
 func (m Mat) String() string {
 	if !m.Given() {
 		return "none"
@@ -109,11 +112,11 @@ func (m Mat) String() string {
 	return fmt.Sprintf("%dx%d(stride %d)%s", m.Rows, m.Cols, m.Stride, kind)
 }
 
-// NewMat allocates a zeroed dense matrix of Float32.
+// NewMat allocates a zeroed dense matrix of Float32. Release it by d.Free(m.Buf).
 func NewMat(d Device, rows, cols int) Mat { return newMat(d, rows, cols, Float32) }
 
-// NewActivations allocates a zeroed dense matrix of what the device stores
-// activations as.
+// NewActivations allocates a zeroed dense matrix in the device's storage format for
+// activations.
 func NewActivations(d Device, rows, cols int) Mat {
 	return newMat(d, rows, cols, d.Traits().Activations)
 }
@@ -122,37 +125,40 @@ func newMat(d Device, rows, cols int, e Elem) Mat {
 	return Mat{Buf: d.Alloc(rows*cols, e), Rows: rows, Cols: cols, Stride: cols}
 }
 
-// NewInts allocates the integers src.
+// NewInts allocates device memory that holds src.
 func NewInts(d Device, src []int32) Ints {
 	dst := d.AllocInts(len(src))
 	d.UploadInts(dst, src)
 	return dst
 }
 
-// Arena hands out the scratch of a step. Reset makes all of it available
-// again: a step that asks for the same shapes in the same order gets the same
-// memory, so that steps do not allocate and a GPU can capture them.
+// Arena allocates the scratch matrices of a step. Reset makes all of them available
+// again: a step that requests the same shapes in the same order gets the same memory.
+// Steps therefore do not allocate after the first, and a GPU can capture them as
+// graphs, whose kernels must see the same addresses each time.
+//
+// There is one stack for each element type, since a buffer's type is fixed.
 type Arena struct {
 	dev    Device
 	stacks [BFloat16 + 1]stack
 }
 
-// stack is memory of one element type, handed out in order.
+// stack holds the buffers of one element type. The first `next` of them are in use.
 type stack struct {
 	bufs []Buffer
 	next int
 }
 
-// Mark is a moment in the life of an arena.
+// Mark is a state of an arena: how many buffers of each stack are in use.
 type Mark [BFloat16 + 1]int
 
-// NewArena makes an empty arena on d.
+// NewArena returns an empty arena on d.
 func NewArena(d Device) *Arena { return &Arena{dev: d} }
 
-// Reset takes back everything handed out.
+// Reset releases all matrices of the arena. Their memory is reused, not freed.
 func (a *Arena) Reset() { a.Release(Mark{}) }
 
-// Mark and Release bracket scratch that may be taken back early.
+// Mark returns the current state, to be passed to Release.
 func (a *Arena) Mark() (m Mark) {
 	for e := range a.stacks {
 		m[e] = a.stacks[e].next
@@ -160,18 +166,23 @@ func (a *Arena) Mark() (m Mark) {
 	return m
 }
 
+// Release releases all matrices that were allocated since Mark returned m.
 func (a *Arena) Release(m Mark) {
 	for e := range a.stacks {
 		a.stacks[e].next = m[e]
 	}
 }
 
-// Mat is a dense matrix of Float32 with undefined contents, valid until Reset.
+// Mat returns a dense matrix of Float32 with undefined contents. It is valid until
+// Reset, or until Release of an earlier mark.
 func (a *Arena) Mat(rows, cols int) Mat { return a.mat(rows, cols, Float32) }
 
-// Activations is Mat in what the device stores activations as.
+// Activations is Mat in the device's storage format for activations.
 func (a *Arena) Activations(rows, cols int) Mat { return a.mat(rows, cols, a.dev.Traits().Activations) }
 
+// mat returns the next buffer of the stack, or replaces it if it is too small.
+// Buffers may be larger than the request, since a step's shapes can shrink and grow
+// again.
 func (a *Arena) mat(rows, cols int, e Elem) Mat {
 	s, n := &a.stacks[e], rows*cols
 	if s.next < len(s.bufs) && s.bufs[s.next].Len() < n {
@@ -193,7 +204,7 @@ func (a *Arena) Zero(rows, cols int) Mat {
 	return m
 }
 
-// Free gives the memory back to the device.
+// Free releases the memory to the device.
 func (a *Arena) Free() {
 	for _, s := range a.stacks {
 		for _, b := range s.bufs {

@@ -8,8 +8,8 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// BenchmarkEncode is the published size on one thread, in processor time;
-// testdata/bench.py is PyTorch's.
+// BenchmarkEncode measures the published size on one thread, in processor time.
+// testdata/bench.py measures PyTorch.
 func BenchmarkEncode(b *testing.B) {
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
 		b.Run(string(p), func(b *testing.B) {
@@ -22,7 +22,7 @@ func BenchmarkEncode(b *testing.B) {
 			c := Small()
 			e, pass := ready(b, dev, c, nil)
 			px, dst := dev.AllocBytes(frames*3*c.FrameSize*c.FrameSize), device.NewMat(dev, frames*c.Patches(), c.Width)
-			e.Into(pass, dst, px, nil, frames) // memory
+			e.Into(pass, dst, px, nil, frames) // allocates memory
 			begin := busy()
 			for b.Loop() {
 				pass.Reset()
@@ -41,7 +41,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// busy is the process's processor time in seconds.
+// busy returns the process's processor time in seconds.
 func busy() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

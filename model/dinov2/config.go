@@ -1,7 +1,11 @@
-// Package dinov2 is the frozen encoder of DINO-WM (docs/sources.md#dinov2): a ViT with
-// LayerScale whose patch tokens are the features of a frame. Its weights come
-// from a published file, or are random where none can be had. It runs in
-// evaluation mode only and knows no world model.
+// Package dinov2 implements the frozen encoder of DINO-WM (docs/sources.md#dinov2): a
+// ViT with LayerScale, whose patch tokens are the features of a frame. It runs in
+// evaluation mode only.
+//
+// Read reads published weights from a file and returns them with their geometry. New
+// declares an Encoder in a set of parameters, File.Set uploads a file's weights into
+// it, and Encoder.Into computes features. Without a file the weights can be random.
+// The package does not depend on world models.
 package dinov2
 
 import (
@@ -10,8 +14,9 @@ import (
 	"scalewm/model/nn"
 )
 
-// Hub is the resampling rule of the code that was published with the weights; the
-// empty rule is that of transformers (docs/sources.md#dinov2).
+// Hub is the rule for resampling positions in the code that was published with the
+// weights. The empty string is the rule of the transformers library
+// (docs/sources.md#dinov2).
 const Hub = "hub"
 
 // Config is the geometry of a backbone.
@@ -19,26 +24,27 @@ type Config struct {
 	Width     int `toml:"width" json:"width"`
 	Layers    int `toml:"layers" json:"layers"`
 	Heads     int `toml:"heads" json:"heads"`
-	MLP       int `toml:"mlp" json:"mlp"`               // hidden width of a layer
-	Patch     int `toml:"patch" json:"patch"`           // edge of a patch, pixels
-	Positions int `toml:"positions" json:"positions"`   // edge of the stored position table, patches
-	FrameSize int `toml:"frame_size" json:"frame_size"` // edge of the frames, pixels
-	// Resample is how the table is brought to the frames' patches: "" or Hub.
+	MLP       int `toml:"mlp" json:"mlp"`               // hidden width of a layer's MLP
+	Patch     int `toml:"patch" json:"patch"`           // edge of a patch in pixels
+	Positions int `toml:"positions" json:"positions"`   // edge of the stored position grid in patches
+	FrameSize int `toml:"frame_size" json:"frame_size"` // edge of the frames in pixels
+	// Resample is the rule by which the position table is resampled to the frames'
+	// grid: "" or Hub. The two differ in the ratio of the grids.
 	Resample string `toml:"resample" json:"resample,omitempty"`
 }
 
-// Small is the published facebook/dinov2-small for frames of 224 pixels.
+// Small returns the published facebook/dinov2-small for frames of 224 pixels.
 func Small() Config {
 	return Config{Width: 384, Layers: 12, Heads: 6, MLP: 1536, Patch: 14, Positions: 37, FrameSize: 224}
 }
 
-// side is the edge of a frame in patches.
+// side returns the edge of a frame in patches.
 func (c Config) side() int { return c.FrameSize / c.Patch }
 
-// Patches is P, the features of a frame.
+// Patches returns P, the number of feature rows per frame.
 func (c Config) Patches() int { return c.side() * c.side() }
 
-// Validate names the first field that cannot work.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
@@ -50,24 +56,24 @@ func (c Config) Validate() error {
 		}
 	}
 	switch {
-	case c.FrameSize < c.Patch: // the original drops what a patch does not divide
+	case c.FrameSize < c.Patch: // pixels beyond the last complete patch are dropped, as in transformers
 		return fmt.Errorf("backbone: patch %d is larger than frame_size %d (hint: choose a divisor)", c.Patch, c.FrameSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("backbone: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)
 	case c.Resample != "" && c.Resample != Hub:
-		return fmt.Errorf("backbone: resample is %q (hint: leave it out for transformers' rule, or say %q)", c.Resample, Hub)
+		return fmt.Errorf("backbone: resample is %q (hint: leave it out for transformers' rule, or use %q)", c.Resample, Hub)
 	}
 	return nil
 }
 
-// vit is the config as layers know it.
+// vit returns the geometry in the form that nn.NewViT takes.
 func (c Config) vit() nn.ViTConfig {
 	return nn.ViTConfig{ImageSize: c.FrameSize, Patch: c.Patch, Width: c.Width, Layers: c.Layers, Heads: c.Heads, MLP: c.MLP,
 		Positions: c.Positions, Kind: nn.DINOv2}
 }
 
-// FrameFLOP counts the floating point operations of a frame's matrix products, a
-// multiply-add as two.
+// FrameFLOP returns the floating point operations of the matrix multiplications for
+// one frame, with a multiply-add as two operations.
 func (c Config) FrameFLOP() float64 {
 	patches, w := float64(c.Patches()), float64(c.Width)
 	tokens := patches + 1
@@ -75,12 +81,14 @@ func (c Config) FrameFLOP() float64 {
 	return 2 * (patches*float64(3*c.Patch*c.Patch)*w + float64(c.Layers)*layer)
 }
 
-// table is the position table for the frames, made from the stored one, in float32 as
-// both rules do.
+// table returns the position table for the frames' grid, (1 + P) x Width, resampled
+// from the stored one in float32, as both rules do.
 func (c Config) table(stored []float32) []float32 {
 	from, to := c.Positions, c.side()
 	ratio := float32(from) / float32(to)
-	if c.Resample == Hub { // that code asks for a factor, a little larger so that rounding cannot cost a patch
+	// The hub's code passes a scale factor, enlarged by 0.1 patches so that rounding
+	// does not make the result one patch smaller.
+	if c.Resample == Hub {
 		ratio = float32(float64(from) / (float64(to) + 0.1))
 	}
 	return nn.ResamplePositions(stored, c.Width, from, to, ratio)

@@ -7,17 +7,17 @@ import (
 	"scalewm/model/nn"
 )
 
-// Encoder turns frames into the tokens of their patches.
+// Encoder computes the patch features of frames.
 type Encoder struct {
 	cfg    Config
 	name   string
 	vit    *nn.ViT
-	params []*nn.Param // the encoder's own, of the set
-	table  device.Mat  // of positions, where the stored one does not fit
+	params []*nn.Param // the encoder's parameters within the set
+	table  device.Mat  // position table, if the stored one does not fit the frames
 }
 
-// New declares a backbone's tensors in s under name, as transformers' Dinov2Model
-// names them in files, with the initial values of that class.
+// New declares a backbone's tensors in s. Their names begin with name and are those
+// of transformers' Dinov2Model in files. The initial values are those of that class.
 func New(s *nn.Set, name string, c Config) *Encoder {
 	first := len(s.Params)
 	e := &Encoder{cfg: c, name: name, vit: nn.NewViT(s, name, c.vit())}
@@ -25,15 +25,15 @@ func New(s *nn.Set, name string, c Config) *Encoder {
 	return e
 }
 
-// Config is the backbone's geometry.
+// Config returns the backbone's geometry.
 func (e *Encoder) Config() Config { return e.cfg }
 
-// Prepare makes what follows from the values in the set, once they are there: the
-// position table of the frames.
+// Prepare computes the position table for the frames from the stored one. It must be
+// called after the parameters have been set or changed.
 func (e *Encoder) Prepare(dev device.Device) {
 	c := e.cfg
 	if c.side() == c.Positions {
-		return // both rules leave it as it is
+		return // both rules leave a table of the right size unchanged
 	}
 	stored := make([]float32, (1+c.Positions*c.Positions)*c.Width)
 	dev.Download(stored, e.vit.Positions().Value)
@@ -44,7 +44,7 @@ func (e *Encoder) Prepare(dev device.Device) {
 	dev.Upload(e.table, c.table(stored))
 }
 
-// Free gives back what Prepare allocated.
+// Free releases what Prepare allocated.
 func (e *Encoder) Free(dev device.Device) {
 	if e.table.Given() {
 		dev.Free(e.table.Buf)
@@ -53,12 +53,14 @@ func (e *Encoder) Free(dev device.Device) {
 	}
 }
 
-// tokensAtOnce bounds the scratch memory. No frame's features depend on it, since no
-// kernel mixes rows of different frames.
+// tokensAtOnce bounds the number of tokens that Into processes at once, and with it
+// the scratch memory. No kernel mixes rows of different frames, so that features do
+// not depend on it.
 const tokensAtOnce = 16384
 
-// Into writes the patch features of n frames, the first of px or those that list
-// names: dst is (n*P) x Width, a frame's patches one after another, line by line.
+// Into writes the patch features of n frames to dst, (n*P) x Width. The frames are
+// the first n of px or, if list is not nil, those whose indices it holds. The patches
+// of a frame are in row-major order.
 func (e *Encoder) Into(p *nn.Pass, dst device.Mat, px device.Bytes, list device.Ints, n int) {
 	grid := e.cfg.Patches()
 	if dst.Rows != n*grid || dst.Cols != e.cfg.Width {

@@ -12,8 +12,8 @@ import (
 
 func stream(name string) *rand.Rand { return rng.Stream("test", name) }
 
-// TestChunks: a frame's features do not depend on how many there are, on where it
-// stands, or on a list that names it.
+// TestChunks checks that a frame's features do not depend on the number of frames, on
+// its position among them, or on whether a list selects it.
 func TestChunks(t *testing.T) {
 	dev, err := cpu.New(cpu.Options{Threads: 2})
 	if err != nil {

@@ -20,26 +20,28 @@ import (
 	"scalewm/model/weights"
 )
 
-// File is a backbone that was read: all its tensors are there, have the shapes of
-// Config and hold finite numbers.
+// File is a backbone in host memory. Its tensors are complete, have the shapes that
+// Config implies, and contain only finite numbers.
 type File struct {
 	Config Config
 	SHA256 string // of the file's bytes
 
-	tensors []weights.Tensor // in the order of an Encoder's parameters
+	tensors []weights.Tensor // in the order of Encoder.params
 }
 
-// The names under which Hugging Face publishes a model.
+// The names of the files that Hugging Face publishes for a model.
 const (
 	publishedName = "model.safetensors"
-	describedName = "config.json"
+	configName    = "config.json"
 )
 
-// Read reads a backbone: a safetensors file or one of torch.save, with the names of
-// transformers or of the hub's code, or a folder with model.safetensors. The geometry follows
-// from the tensors' shapes; the number of heads, which they do not show, from the
-// config.json beside a model.safetensors, else it is width/64, as in all published ones.
-// Config.FrameSize is Small's.
+// Read reads a backbone. path is a safetensors file or one of torch.save, with the
+// tensor names of transformers or of the hub's code, or a folder with
+// model.safetensors.
+//
+// The shapes of the tensors determine the geometry, except for the number of heads.
+// It comes from the config.json next to a model.safetensors, and is otherwise
+// width/64, as in all published models. Config.FrameSize is that of Small.
 func Read(path string) (*File, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, publishedName)
@@ -61,13 +63,13 @@ func Read(path string) (*File, error) {
 	return nil, fmt.Errorf("reading the backbone %s: %w", path, err)
 }
 
-// parse checks the bytes of the file at path.
-func parse(path string, b []byte, d described) (*File, error) {
+// parse parses and checks the bytes of the file at path.
+func parse(path string, b []byte, d hfConfig) (*File, error) {
 	w, err := weights.ParseFile(path, b)
 	if err != nil {
 		return nil, err
 	}
-	if err := release(w); err != nil {
+	if err := useTransformers4(w); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(b)
@@ -82,14 +84,14 @@ func parse(path string, b []byte, d described) (*File, error) {
 		name := strings.TrimPrefix(p.Name, ".")
 		names, shapes[name] = append(names, name), p.Shape
 	}
-	if !w.Has(maskToken) { // features do not depend on it
+	if !w.Has(maskToken) { // some files omit it; features do not depend on it
 		w.Zero(maskToken, shapes[maskToken])
 	}
 	f.tensors, err = w.Take(names, shapes)
 	return f, err
 }
 
-// Set gives the encoder, which must be of the file's geometry, the file's values.
+// Set uploads the file's weights to the encoder, which must have the file's geometry.
 func (f *File) Set(dev device.Device, e *Encoder) {
 	for i, p := range e.params {
 		dev.Upload64(p.Value, f.tensors[i].Float64())
@@ -97,8 +99,9 @@ func (f *File) Set(dev device.Device, e *Encoder) {
 	e.Prepare(dev)
 }
 
-// described is what a config.json says.
-type described struct {
+// hfConfig is the part of a config.json that matters here. Zero fields are absent in
+// the file.
+type hfConfig struct {
 	Model    string  `json:"model_type"`
 	Width    int     `json:"hidden_size"`
 	Layers   int     `json:"num_hidden_layers"`
@@ -110,24 +113,25 @@ type described struct {
 	SwiGLU   bool    `json:"use_swiglu_ffn"`
 }
 
-// describe reads the config.json of a model.safetensors, where there is one.
-func describe(path string) (d described, err error) {
+// describe reads the config.json next to a model.safetensors, if there is one.
+func describe(path string) (d hfConfig, err error) {
 	if filepath.Base(path) != publishedName {
 		return d, nil
 	}
-	b, err := safefile.Read(filepath.Join(filepath.Dir(path), describedName), safefile.MaxRecord)
+	b, err := safefile.Read(filepath.Join(filepath.Dir(path), configName), safefile.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
 	}
 	if err != nil {
-		return d, fmt.Errorf("opening its config.json: %w (hint: the file beside %s describes it; put the published one there, or none)", err, publishedName)
+		return d, fmt.Errorf("opening its config.json: %w (hint: it describes the %s in the same folder; put the published one there, or none)", err, publishedName)
 	}
 	return parseConfig(b)
 }
 
-// parseConfig checks the bytes of a config.json. What it leaves out is as published.
-func parseConfig(b []byte) (described, error) {
-	d := described{Model: "dinov2", Act: "gelu", Eps: nn.DINOv2.Eps, Channels: 3}
+// parseConfig parses and checks the bytes of a config.json. Keys that it omits have
+// the published values.
+func parseConfig(b []byte) (hfConfig, error) {
+	d := hfConfig{Model: "dinov2", Act: "gelu", Eps: nn.DINOv2.Eps, Channels: 3}
 	if err := json.Unmarshal(b, &d); err != nil {
 		return d, fmt.Errorf("its config.json: %v (hint: fetch it again)", err)
 	}
@@ -143,15 +147,17 @@ func parseConfig(b []byte) (described, error) {
 	return d, nil
 }
 
+// whichHint is appended to errors about other kinds of models.
 const whichHint = "(hint: give a DINOv2 without registers; DINO-WM's is facebook/dinov2-small)"
 
 var (
-	errRegisters = errors.New("it has register tokens, which this program does not compute " + whichHint)
-	errSwiGLU    = errors.New("its layers are SwiGLU's, those of the giant model, which this program does not compute " + whichHint)
+	errRegisters = errors.New("it has register tokens, which this program does not support " + whichHint)
+	errSwiGLU    = errors.New("its layers are SwiGLU, as in the giant model, which this program does not support " + whichHint)
 )
 
-// geometry follows from the shapes of a file's tensors, and what d says must agree.
-func geometry(w *weights.File, d described) (Config, error) {
+// geometry derives the geometry from the shapes of a file's tensors, and compares it
+// with d.
+func geometry(w *weights.File, d hfConfig) (Config, error) {
 	c := Small()
 	for _, n := range w.Names() {
 		switch {
@@ -175,23 +181,23 @@ func geometry(w *weights.File, d described) (Config, error) {
 		said, has int
 	}{{"hidden_size", d.Width, c.Width}, {"num_hidden_layers", d.Layers, c.Layers}, {"patch_size", d.Patch, c.Patch}} {
 		if s.said != 0 && s.said != s.has {
-			return c, fmt.Errorf("its config.json says %s %d, its tensors have %d (hint: fetch both files of one model)", s.name, s.said, s.has)
+			return c, fmt.Errorf("its config.json says %s %d, its tensors have %d (hint: fetch both files of the same model)", s.name, s.said, s.has)
 		}
 	}
 	if c.Heads == 0 || c.Width%c.Heads != 0 {
-		return c, fmt.Errorf("its width is %d, which %d heads do not divide (hint: put the config.json that was published with it beside %s)", c.Width, c.Heads, publishedName)
+		return c, fmt.Errorf("its width is %d, which %d heads do not divide (hint: put the config.json that was published with it into the folder of %s)", c.Width, c.Heads, publishedName)
 	}
 	return c, c.Validate()
 }
 
-// dims is the shape of a tensor of so many axes.
+// dims returns the shape of a tensor, which must have the given number of axes.
 func dims(w *weights.File, name string, axes int) ([]int, error) {
 	s, ok := w.Shape(name)
 	if !ok {
-		return nil, fmt.Errorf("there is no tensor %s, nor what the hub calls it %s", name, whichHint)
+		return nil, fmt.Errorf("there is no tensor %s, neither under this name nor under the hub's %s", name, whichHint)
 	}
 	if len(s) != axes || slices.Min(s) < 1 {
-		return nil, fmt.Errorf("tensor %s is %v, which is no DINOv2's %s", name, s, whichHint)
+		return nil, fmt.Errorf("tensor %s is %v, which is not a shape of DINOv2 %s", name, s, whichHint)
 	}
 	return s, nil
 }

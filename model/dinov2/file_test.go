@@ -21,10 +21,10 @@ import (
 	"scalewm/model/weights"
 )
 
-// tiny is a published file: testdata/dinov2.py made it.
+// tiny is a file in the published form, written by testdata/dinov2.py.
 const tiny = committed + "/dinov2_tiny"
 
-// tensorsOf are the tensors of the tiny file, by name.
+// tensorsOf returns the tensors of the tiny file by name.
 func tensorsOf(t testing.TB) map[string]weights.Tensor {
 	t.Helper()
 	f, err := weights.Open(filepath.Join(tiny, publishedName))
@@ -40,18 +40,18 @@ func tensorsOf(t testing.TB) map[string]weights.Tensor {
 	return out
 }
 
-// fileOf is a safetensors file of the tiny config beside its config.json.
+// fileOf writes a safetensors file of the tiny geometry and its config.json.
 func fileOf(t testing.TB, tensors map[string]weights.Tensor) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := weights.Write(&b, nil, list(tensors)); err != nil {
 		t.Fatal(err)
 	}
-	config, err := os.ReadFile(filepath.Join(tiny, describedName))
+	config, err := os.ReadFile(filepath.Join(tiny, configName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return folder(t, map[string]string{publishedName: b.String(), describedName: string(config)})
+	return folder(t, map[string]string{publishedName: b.String(), configName: string(config)})
 }
 
 func list(tensors map[string]weights.Tensor) (ts []weights.Tensor) {
@@ -73,7 +73,7 @@ func folder(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// The geometry is that of testdata/dinov2.py; the frames' is Small's.
+// The expected geometry is that of testdata/dinov2.py, with the frame size of Small.
 func TestRead(t *testing.T) {
 	f, err := Read(tiny)
 	if err != nil {
@@ -91,7 +91,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// valuesOf are a file's numbers in an encoder, in the order of its parameters.
+// valuesOf returns a file's numbers as an encoder holds them, in the order of its
+// parameters.
 func valuesOf(t *testing.T, f *File) (all []float64) {
 	t.Helper()
 	c := f.Config
@@ -104,8 +105,9 @@ func valuesOf(t *testing.T, f *File) (all []float64) {
 	return all
 }
 
-// TestSpellings: the names of transformers 5, and a mask token that is left out, give
-// the same encoder; so do the hub's (TestReference reads one of them with its features).
+// TestSpellings checks that a file with the names of transformers 5, or without a
+// mask token, gives the same encoder. TestReference reads a file with the hub's
+// names.
 func TestSpellings(t *testing.T) {
 	f, err := Read(tiny)
 	if err != nil {
@@ -143,7 +145,7 @@ func TestRefuses(t *testing.T) {
 	}
 	refuses("no file", filepath.Join(t.TempDir(), "none.safetensors"), "opening the backbone")
 	refuses("an empty folder", t.TempDir(), "opening the backbone")
-	refuses("a hostile pickle", "../weights/testdata/module.pt", `asks for "torch.nn.modules.linear.Linear"`)
+	refuses("a malicious pickle", "../weights/testdata/module.pt", `refers to "torch.nn.modules.linear.Linear"`)
 	refuses("a file of another kind", "../weights/testdata/plain.pt", "there is no tensor embeddings.patch_embeddings.projection.weight")
 
 	whole, err := os.ReadFile(filepath.Join(tiny, publishedName))
@@ -163,7 +165,7 @@ func TestRefuses(t *testing.T) {
 		"SwiGLU":      {func(ts map[string]weights.Tensor) { ts["encoder.layer.0.mlp.weights_in.bias"] = ts[scale] }, "SwiGLU"},
 		"hub's giant": {func(ts map[string]weights.Tensor) { ts["blocks.0.mlp.w12.bias"] = ts[scale] }, "SwiGLU"},
 		"missing":     {func(ts map[string]weights.Tensor) { delete(ts, scale) }, `no tensor "` + scale},
-		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor the model has not: classifier.weight"},
+		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor that the model does not have: classifier.weight"},
 		"both names":  {func(ts map[string]weights.Tensor) { ts["blocks.1.ls1.gamma"] = ts[scale] }, "are both"},
 		"another size": {func(ts map[string]weights.Tensor) {
 			ts[scale] = weights.Tensor{Shape: []int{25}, F32: make([]float32, 25)}
@@ -172,7 +174,7 @@ func TestRefuses(t *testing.T) {
 			ts["embeddings.position_embeddings"] = weights.Tensor{Shape: []int{1, 49, 24}, F32: make([]float32, 49*24)}
 		}, "position_embeddings is [1 49 24], the model needs [1 37 24]"},
 		"no number": {func(ts map[string]weights.Tensor) { ts[scale].F32[3] = float32(math.NaN()) }, scale + " has NaN at 3"},
-		"a matrix":  {func(ts map[string]weights.Tensor) { ts["embeddings.position_embeddings"] = ts[scale] }, "which is no DINOv2's"},
+		"a matrix":  {func(ts map[string]weights.Tensor) { ts["embeddings.position_embeddings"] = ts[scale] }, "which is not a shape of DINOv2"},
 	} {
 		ts := tensorsOf(t)
 		c.change(ts)
@@ -191,7 +193,7 @@ func TestRefuses(t *testing.T) {
 		`{"num_channels":4,"num_attention_heads":3}`:       "num_channels 4",
 		`{"patch_size":14,"num_attention_heads":3}`:        "says patch_size 14",
 	} {
-		refuses(text, folder(t, map[string]string{publishedName: string(whole), describedName: text}), want)
+		refuses(text, folder(t, map[string]string{publishedName: string(whole), configName: text}), want)
 	}
 }
 
@@ -215,7 +217,7 @@ func TestValidate(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	// A whole backbone of three numbers a row, so that inputs are small.
+	// A complete backbone of width 3, so that inputs are small.
 	var s nn.Set
 	var ts []weights.Tensor
 	for _, p := range New(&s, "", Config{Width: 3, Layers: 1, Heads: 1, MLP: 2, Patch: 1, Positions: 1, FrameSize: 1}).params {
@@ -246,8 +248,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestPeers makes files of the published shape with the real class, in both
-// spellings, and compares features and tables at the published size.
+// TestPeers writes files of the published geometry with transformers' own class, with
+// both kinds of names, and compares features and position tables.
 func TestPeers(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if _, err := os.Stat(python); err != nil {
@@ -276,8 +278,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// A file that is too large for a backbone, or whose header does not account for its size, takes neither time nor
-// memory. Both are sparse.
+// A file that is too large for a backbone, or whose header does not account for its
+// size, is rejected without using time or memory. Both files are sparse.
 func TestReadLargeFiles(t *testing.T) {
 	for size, want := range map[int64]string{50 << 30: "a file of this kind at most", 4 << 30: "the header is not JSON"} {
 		path := filepath.Join(t.TempDir(), publishedName)

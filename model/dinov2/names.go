@@ -8,8 +8,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// Names of the tensors of a layer: as transformers 4 has them, which is how files hold them, as version 5 has them in
-// memory, and as the hub's code has them. The hub's q, k and v are one tensor.
+// Names of the tensors of a layer in transformers 4, which are those in its files, in
+// transformers 5, which has them in memory only, and in the hub's code. There q, k
+// and v are a single tensor, which useTransformers4 splits.
 var (
 	four = weights.Spelling{Layer: regexp.MustCompile(`^(.*)encoder\.layer\.(\d+)\.(.+)$`), Format: "%sencoder.layer.%s.", Parts: []string{
 		"attention.attention.query.", "attention.attention.key.", "attention.attention.value.", "attention.output.dense.", "layer_scale1.lambda1", "layer_scale2.lambda1",
@@ -20,9 +21,11 @@ var (
 		"", "", "", "attn.proj.", "ls1.gamma", "ls2.gamma"}, four.Parts[6:]...)}
 )
 
+// maskToken is a tensor that only the training of DINOv2 uses.
 const maskToken = "embeddings.mask_token"
 
-// hubNames are the other tensors of the hub's code.
+// hubNames maps the names of tensors outside the layers in the hub's code to those of
+// transformers.
 var hubNames = map[string]string{
 	"cls_token": "embeddings.cls_token", "mask_token": maskToken, "pos_embed": "embeddings.position_embeddings",
 	"register_tokens":         "embeddings.register_tokens",
@@ -30,11 +33,12 @@ var hubNames = map[string]string{
 	"norm.weight": "layernorm.weight", "norm.bias": "layernorm.bias",
 }
 
-// Transformers5 is the name that version 5 of transformers has in memory for a tensor
-// that files call name; other names come back as they are.
+// Transformers5 converts the name of a tensor in files to its name in memory in
+// version 5 of transformers. It returns other names unchanged.
 func Transformers5(name string) string { name, _ = four.To(five, name); return name }
 
-// Transformers4 is the name in files, whichever library named the tensor.
+// Transformers4 converts the name of a tensor in the hub's code or in version 5 of
+// transformers to that in files of transformers. It returns other names unchanged.
 func Transformers4(name string) string {
 	if n, ok := hubNames[name]; ok {
 		return n
@@ -46,8 +50,9 @@ func Transformers4(name string) string {
 	return name
 }
 
-// release gives the tensors of a file the names of transformers 4.
-func release(f *weights.File) error {
+// useTransformers4 renames the tensors of a file to the names of transformers 4. It
+// first splits the hub's packed q, k and v.
+func useTransformers4(f *weights.File) error {
 	for _, name := range f.Names() {
 		m := hub.Layer.FindStringSubmatch(name)
 		if m == nil || !strings.HasPrefix(m[3], "attn.qkv.") {

@@ -16,11 +16,11 @@ import (
 	"scalewm/model/nn"
 )
 
-// committed is where testdata/dinov2.py writes.
+// committed is the folder that testdata/dinov2.py writes.
 const committed = "testdata/reference"
 
-// TestReference reads backbones as they are published and compares with what
-// transformers computed: our own cases (testdata/dinov2.py made them) and those of
+// TestReference reads backbones as they are published and compares with the results
+// of transformers: the cases written by testdata/dinov2.py and those in
 // SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	eachCase(t, func(t *testing.T, c *refCase) {
@@ -41,15 +41,16 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// Tolerances (docs/sources.md#reference-tolerances) of tokens and of the position table, which
-// is resampled in float32 always, so that float64 cannot ask for more.
+// Tolerances (docs/sources.md#reference-tolerances) of tokens and of the position
+// table. The table is always resampled in float32, so that its tolerance is the same
+// in float64.
 const (
 	singleTolerance = 5e-5
 	bf16Tolerance   = 1e-1
 	tableTolerance  = 3e-6
 )
 
-// refCase is one folder.
+// refCase is a folder of one case.
 type refCase struct {
 	file *File
 	tree *hdf5test.Tree
@@ -101,7 +102,7 @@ func (c *refCase) run(t *testing.T, dev device.Device, tol float64) {
 	}
 }
 
-// group compares the frames of a group, whose results' names end in suffix.
+// group compares the frames of a group, whose results have names that end in suffix.
 func (c *refCase) group(t *testing.T, dev device.Device, rule, group, suffix string, tol float64) {
 	px, shape, err := c.tree.Read(group + "pixels")
 	if err != nil || len(shape) != 4 || shape[1] != shape[2] || shape[3] != 3 {
@@ -127,7 +128,8 @@ func (c *refCase) group(t *testing.T, dev device.Device, rule, group, suffix str
 	}
 }
 
-// ready is an encoder with the file's values, or random ones without a file.
+// ready returns an encoder with the file's values, or with random ones if there is no
+// file.
 func ready(t testing.TB, dev device.Device, c Config, f *File) (*Encoder, *nn.Pass) {
 	t.Helper()
 	if err := c.Validate(); err != nil {

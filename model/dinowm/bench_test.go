@@ -8,9 +8,10 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// BenchmarkPlan is the model's share of a plan by CEM at the published size: start and goal
-// encoded, then a rollout and its costs in every iteration. T5 has 10 candidates and 3
-// iterations, T3 50 and 10; T1 is shown by one iteration of its 300 candidates.
+// BenchmarkPlan measures the model's share of a plan by CEM at the published size:
+// start and goal are encoded, then every iteration has a rollout and its costs. T5
+// has 10 candidates and 3 iterations, T3 has 50 and 10. For T1 only one iteration, of
+// 300 candidates, is run.
 func BenchmarkPlan(b *testing.B) {
 	for _, tier := range []struct {
 		name                   string

@@ -18,7 +18,7 @@ func tiny() Config {
 		PredictorDepth: 2, PredictorHeads: 2, PredictorHeadDim: 4, PredictorMLP: 9, PositionFrames: 4, History: 3, FrameSkip: 5, ActionDim: 2}.Random()
 }
 
-// paper is the authors' geometry.
+// paper is the geometry in the authors' code.
 func paper() Config {
 	return Config{Backbone: dinov2.Small(), ActionEmbedding: 10, PredictorDepth: 6, PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048,
 		PositionFrames: 4, History: 3, FrameSkip: 5, ActionDim: 2}
@@ -30,8 +30,9 @@ func upstream() Config {
 	return c
 }
 
-// Counts of docs/sources.md#dino-wm-training; the published checkpoint has 302 tensors, six
-// of which are masks (transformers' Dinov2Model has 223).
+// The expected counts are those of docs/sources.md#dino-wm-training. The published
+// checkpoint has 302 tensors, six of which are masks. 223 belong to transformers'
+// Dinov2Model.
 func TestParameterCounts(t *testing.T) {
 	for _, c := range []struct {
 		cfg             Config
@@ -83,8 +84,8 @@ func upload(dev device.Device, r *rand.Rand, rows, cols int) device.Mat {
 	return m
 }
 
-// What is rolled out or encoded beside a candidate does not change its bytes, nor does
-// its place in a chunk, on any device.
+// On all devices, the result of a candidate does not depend on the others that are
+// rolled out or encoded with it, nor on its position in a chunk.
 func TestCandidatesAreAlone(t *testing.T) {
 	for _, dev := range devices(t) {
 		t.Run(dev.Kind().String(), func(t *testing.T) {
@@ -118,8 +119,9 @@ func TestCandidatesAreAlone(t *testing.T) {
 	}
 }
 
-// The plain twin of a rollout computes every window anew, by sequence, with the whole
-// transformer. In float64 they differ by rounding: 1e-12.
+// Rollout is compared with a plain implementation that computes every window from
+// scratch, sequence by sequence, with the complete transformer. In float64 they
+// differ by rounding: 1e-12.
 func TestRolloutAgainstWholeWindows(t *testing.T) {
 	dev := ref.New()
 	m, r := newModel(t, dev, tiny()), rand.New(rand.NewPCG(8, 9))
@@ -129,7 +131,7 @@ func TestRolloutAgainstWholeWindows(t *testing.T) {
 	fast := device.NewMat(dev, n*patches, d)
 	m.Rollout(fast, start, cand, h)
 	p := &nn.Pass{Dev: dev, Arena: device.NewArena(dev)}
-	latents := make([][]float64, 0, h+1) // of one candidate
+	latents := make([][]float64, 0, h+1) // for one candidate
 	for i := range n {
 		latents = append(latents[:0], download(dev, start))
 		for t := range h {
@@ -156,9 +158,10 @@ func furthest(a, b []float64) (worst float64) {
 	return worst
 }
 
-// Counted by hand at the published size: a token takes 4*394*1024 multiply-adds in its
-// projections, 2*394*2048 in its MLP and 2*1024 for each token it sees, in each of 6
-// layers; a step on a clip has three frames of 256 tokens, forward and twice that backward.
+// The expected numbers are counted by hand at the published size. A token takes
+// 4*394*1024 multiply-adds in its projections, 2*394*2048 in its MLP and 2*1024 for
+// each token that it attends to, in each of 6 layers. A step on a clip has three
+// frames of 256 tokens, and the backward pass takes twice the forward pass.
 func TestFLOP(t *testing.T) {
 	c := paper()
 	frame := func(keys float64) float64 { return 2 * 256 * (4*394*1024 + 2*394*2048 + 2*1024*keys) }
@@ -174,14 +177,14 @@ func TestFLOP(t *testing.T) {
 	if !(by(2) < by(3) && by(3) < by(4)) || by(4) != by(5) {
 		t.Errorf("windows that slide cost more: %g, %g, %g, %g", by(2), by(3), by(4), by(5))
 	}
-	// Two sliding steps leave out 2 of 18 frames' last layers but for keys and values: 15 % of
-	// the original's work is 12 frames, of which 9 are done.
+	// The two sliding steps compute only keys and values in the last layer of 2 of 3
+	// frames. In total 9 frames are computed instead of the 12 of stable-worldmodel.
 	if got, whole := c.PlanFLOP(1, 5), 6*(3*(frame(256)+frame(512)+frame(768))+frame(256)+frame(512)+frame(256)); !(got < .8*whole) {
-		t.Errorf("a rollout: %.4g FLOP, the original's %.4g", got, whole)
+		t.Errorf("a rollout: %.4g FLOP, without shortcuts %.4g", got, whole)
 	}
 }
 
-// A random backbone is the same for every seed; a predictor is not.
+// A random backbone is the same for every seed, but a predictor is not.
 func TestRandomBackbone(t *testing.T) {
 	dev := ref.New()
 	a := newModel(t, dev, tiny())

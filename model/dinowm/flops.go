@@ -1,11 +1,12 @@
 package dinowm
 
-// Floating point operations of the matrix products, a multiply-add counted as two, as
-// package lewm counts them: element-wise work and what need not be computed are left
-// out, as are the few numbers of a token's action.
+// The functions below count the floating point operations of matrix multiplications,
+// as those of package lewm do: without element-wise work and work that the result
+// does not need. They also leave out the embedding of actions, which is small.
 
-// StepFLOP counts a training step on batch clips whose features are made: forward, and
-// twice as much backward. The loss has no directions.
+// StepFLOP returns the operations of a training step on the features of batch clips.
+// The backward pass counts as twice the forward pass. The number of SIGReg's
+// directions is ignored, since the family's loss does not have that term.
 func (c Config) StepFLOP(batch, _ int) float64 {
 	var f float64
 	for frame := range c.History {
@@ -14,18 +15,19 @@ func (c Config) StepFLOP(batch, _ int) float64 {
 	return 3 * float64(batch) * f
 }
 
-// EncodeFLOP counts one call of Encode.
+// EncodeFLOP returns the operations of one call of Encode.
 func (c Config) EncodeFLOP(frames int) float64 { return float64(frames) * c.Backbone.FrameFLOP() }
 
-// PlanFLOP counts one call of Rollout for so many candidates of h blocks. Blocks up to
-// History add one frame to windows whose keys and values are kept; later windows slide,
-// which shifts positions, and are computed anew. Of the last layer only the last frame
-// goes on (docs/sources.md#dino-wm-work).
+// PlanFLOP returns the operations of one call of Rollout for the given number of
+// candidates of h blocks. The first History blocks add one frame to a window with
+// cached keys and values. Later windows slide, so that all of their frames are
+// computed again. After the last layer's attention only the last frame is needed
+// (docs/sources.md#dino-wm-work).
 func (c Config) PlanFLOP(candidates, h int) float64 {
 	var f float64
 	for step := range h {
 		window := min(step+1, c.History)
-		first := window
+		first := window // first frame of the window, counted from 1, that is computed
 		if step >= c.History {
 			first = 1
 		}
@@ -37,17 +39,18 @@ func (c Config) PlanFLOP(candidates, h int) float64 {
 	return float64(candidates) * f
 }
 
-// inner is the columns of all heads.
+// inner returns the number of columns of all heads.
 func (c Config) inner() float64 { return float64(c.PredictorHeads * c.PredictorHeadDim) }
 
-// frameFLOP counts the tokens of the frame-th frame of a window in a layer: they see all
-// tokens up to their own.
+// frameFLOP returns the operations of one layer for the tokens of a frame. frame is
+// its position in the window, counted from 1: its tokens attend to those of that many
+// frames.
 func (c Config) frameFLOP(frame int) float64 {
 	d, patches := float64(c.Token()), float64(c.Backbone.Patches())
 	return 2 * patches * (4*d*c.inner() + 2*patches*float64(frame)*c.inner() + 2*d*float64(c.PredictorMLP))
 }
 
-// keysFLOP counts the keys and values alone.
+// keysFLOP returns the operations for the keys and values of one frame in one layer.
 func (c Config) keysFLOP() float64 {
 	return 2 * float64(c.Backbone.Patches()) * 2 * float64(c.Token()) * c.inner()
 }

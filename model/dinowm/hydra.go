@@ -13,8 +13,8 @@ import (
 	"scalewm/model/weights"
 )
 
-// hydra is the config.json of a published checkpoint: a tree from which Hydra makes the
-// modules (docs/sources.md#dino-wm-names). What it leaves out is zero.
+// hydra is the config.json of a published checkpoint, a tree from which Hydra
+// constructs the modules (docs/sources.md#dino-wm-names). Absent keys are zero.
 type hydra struct {
 	Target    string       `json:"_target_"`
 	History   int          `json:"history_size"`
@@ -33,9 +33,11 @@ type hydra struct {
 	} `json:"extra_encoders"`
 }
 
-// ordered is the keys of an object in the order of the text.
+// ordered holds the keys of a JSON object in the order of the text. The order of the
+// extra encoders is that of their columns in a token.
 type ordered []string
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (o *ordered) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if _, err := d.Token(); err != nil {
@@ -55,20 +57,22 @@ func (o *ordered) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// hydraEncoder names a published backbone, whose numbers the tensors tell, or holds the
-// config of transformers' Dinov2Model.
+// hydraEncoder describes the backbone: the name of a published model, whose numbers
+// follow from the tensors, or a config of transformers' Dinov2Model.
 type hydraEncoder struct {
 	Heads    int           `json:"num_attention_heads"`
 	Config   *hydraEncoder `json:"config"`
-	Backbone *hydraEncoder `json:"backbone"` // inside of stable_pretraining's EvalOnly
+	Backbone *hydraEncoder `json:"backbone"` // within stable_pretraining's EvalOnly
 }
 
+// hydraHint is appended to errors about a config.json.
 const hydraHint = "(hint: give the config.json that was published with these weights)"
 
-// headWidth is the columns of a head in every published DINOv2.
+// headWidth is the number of columns per head in every published DINOv2.
 const headWidth = 64
 
-// heads of the backbone, 0 where the tree does not say.
+// heads returns the number of the backbone's heads, or 0 if the tree does not state
+// it.
 func (e *hydraEncoder) heads() int {
 	if e == nil {
 		return 0
@@ -76,22 +80,23 @@ func (e *hydraEncoder) heads() int {
 	return cmp.Or(e.Heads, e.Config.heads(), e.Backbone.heads())
 }
 
-// describe is the geometry that a published checkpoint's config names; what that leaves to defaults is read off the
-// tensors.
+// describe returns the geometry of a published checkpoint. It takes each number from
+// the config or, if the config omits it, from the shapes of the tensors.
 func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	var t hydra
 	if err := json.Unmarshal(config, &t); err != nil {
 		return nil, fmt.Errorf("%v %s", err, hydraHint)
 	}
 	if !strings.HasSuffix(t.Target, "PreJEPA") {
-		return nil, fmt.Errorf("it makes a %q, and these tensors are of a PreJEPA %s", t.Target, hydraHint)
+		return nil, fmt.Errorf("it describes a %q, but the tensors are those of a PreJEPA %s", t.Target, hydraHint)
 	}
 	if names := strings.Join(t.Extras.Modules, ", "); names != "" && names != "action" && names != "proprio, action" {
-		return nil, fmt.Errorf("tokens with %s are not computed here (hint: action, or proprio, action in this order)", names)
+		return nil, fmt.Errorf("tokens with %s are not supported (hint: action, or proprio, action in this order)", names)
 	}
 	return t.geometry(f), nil
 }
 
+// geometry combines the tree's numbers with those that only the tensors' shapes show.
 func (t *hydra) geometry(f *weights.File) Config {
 	const embeddings, layer, block = "backbone.embeddings.", "backbone.encoder.layer.", "predictor.transformer.layers."
 	c := Config{History: t.History, PositionFrames: t.Predictor.Frames, PredictorDepth: cmp.Or(t.Predictor.Depth, f.Count(block+"%d.0.to_qkv.weight")),
@@ -110,7 +115,7 @@ func (t *hydra) geometry(f *weights.File) Config {
 	return c
 }
 
-// edge is that of a square of n.
+// edge returns the edge of a square of n patches.
 func edge(n int) int { return int(math.Round(math.Sqrt(float64(max(0, n))))) }
 
 // Words implements model.Geometry.
@@ -126,7 +131,8 @@ func (c Config) Words() (encoder, latents, predictor string) {
 			c.PredictorDepth, c.PredictorHeads, c.PredictorHeadDim)
 }
 
-// mask is the buffer of an attention's mask: 1 where a token sees another.
+// mask returns the buffer with an attention's mask: 1 if a token (row) attends to
+// another (column), which must be in the same or an earlier frame.
 func (c Config) mask(name string) weights.Tensor {
 	patches := c.Backbone.Patches()
 	n := c.PositionFrames * patches
@@ -139,7 +145,8 @@ func (c Config) mask(name string) weights.Tensor {
 	return t
 }
 
-// Hydra implements model.Geometry, with the masks of the attentions.
+// Hydra implements model.Geometry. The additional tensors are the attentions' masks,
+// buffers of the reference implementation.
 func (c Config) Hydra() (any, []weights.Tensor) {
 	type tree = map[string]any
 	var masks []weights.Tensor

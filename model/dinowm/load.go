@@ -11,19 +11,22 @@ import (
 	"scalewm/model/nn"
 )
 
+// init registers the family.
 func init() {
 	model.Register(model.Family{Name: model.FamilyDinoWM, Section: "dinowm", New: func() model.Section { return &section{} }, Decode: model.DecodeAs[Config],
 		Method: "dinowm", Mark: "predictor.transformer.layers.0.0.to_qkv.weight", Root: "predictor.pos_embedding",
-		Rename: spelling, Transformers5: transformers5, Describe: describe})
+		Rename: ourName, Transformers5: transformers5, Describe: describe})
 }
 
-// section is [dinowm] of a preset: the geometry, with the backbone of the arm whose backbone is random, and the family's
-// schedule.
+// section is the [dinowm] table of a preset: the geometry, whose backbone applies to
+// the method with a random one, and the family's schedule.
 type section struct {
 	Config
 	model.Schedule
 }
 
+// Geometry implements model.Section. A method with a pretrained backbone takes the
+// backbone's geometry from its file.
 func (s *section) Geometry(m model.Method, actionDim int, backbone any) (model.Geometry, error) {
 	c := s.Config
 	c.ActionDim = actionDim
@@ -37,27 +40,30 @@ func (s *section) Geometry(m model.Method, actionDim int, backbone any) (model.G
 	return c.With(f), nil
 }
 
+// Training implements model.Section.
 func (s *section) Training() model.Schedule { return s.Schedule }
 
+// With implements model.Section.
 func (s *section) With(t model.Schedule) model.Section { return &section{s.Config, t} }
 
-// mask matches the buffers of the attentions' masks, which follow from the geometry.
+// mask matches the names of the attentions' masks, which the geometry determines.
 var mask = regexp.MustCompile(`^predictor\.transformer\.layers\.\d+\.0\.bias$`)
 
-// backbone begins the names of the frozen encoder's tensors.
+// backbone is the prefix of the names of the frozen encoder's tensors.
 const backbone = "backbone."
 
-// spelling is a tensor's name here, "" for those that say nothing.
-func spelling(name string) string {
+// ourName implements model.Family.Rename. It drops the masks.
+func ourName(name string) string {
 	if mask.MatchString(name) {
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(name, backbone); ok {
-		return backbone + dinov2.Transformers4(strings.TrimPrefix(rest, backbone)) // a wrapper puts it there twice
+		return backbone + dinov2.Transformers4(strings.TrimPrefix(rest, backbone)) // stable-worldmodel's training wraps the backbone, which repeats the prefix
 	}
 	return name
 }
 
+// transformers5 implements model.Family.Transformers5.
 func transformers5(name string) string {
 	if rest, ok := strings.CutPrefix(name, backbone); ok {
 		return backbone + dinov2.Transformers5(rest)
@@ -65,14 +71,16 @@ func transformers5(name string) string {
 	return name
 }
 
-// Own implements model.Trainable, with the backbone: a checkpoint needs no other file.
+// Own implements model.Trainable. It includes the backbone, so that a checkpoint is
+// complete without other files.
 func (m *Model) Own() []*nn.Param {
 	return append(m.frozen.Params[:len(m.frozen.Params):len(m.frozen.Params)], m.Base.Own()...)
 }
 
-// errProprio is the answer to upstream's variant: data sets of ours bring no
-// proprioception to a plan, and zeros in its place would be another model.
-var errProprio = errors.New("its tokens hold proprioception, which nothing gives them here: it can be looked at and converted, but not plan or encode (hint: train without, as the paper does)")
+// errProprio is returned for models of stable-worldmodel's variant. Data sets provide
+// no proprioception for planning, and zeros in its place would change the model's
+// results.
+var errProprio = errors.New("its tokens include proprioception, which data sets do not provide: the checkpoint can be inspected and converted, but it cannot plan or encode (hint: train without proprioception, as the paper does)")
 
 // Ready implements model.Trainable.
 func (m *Model) Ready() (model.World, error) {

@@ -24,7 +24,7 @@ func refused(t *testing.T, name string, err error, want string) {
 	}
 }
 
-// saved writes a model's checkpoint as train does.
+// saved writes a model's checkpoint in the form that train writes.
 func saved(t *testing.T, m *Model) string {
 	t.Helper()
 	config, err := json.Marshal(m.Config())
@@ -39,7 +39,7 @@ func saved(t *testing.T, m *Model) string {
 	return path
 }
 
-// loaded is a checkpoint as any verb reads it.
+// loaded reads a checkpoint as the program's verbs do.
 func loaded(t *testing.T, path string) (*model.Checkpoint, *weights.Sidecar) {
 	t.Helper()
 	f, s, err := weights.Load(path)
@@ -53,7 +53,7 @@ func loaded(t *testing.T, path string) (*model.Checkpoint, *weights.Sidecar) {
 	return c, s
 }
 
-// asPyTorch writes a checkpoint as PyTorch's, with what change makes of its tensors.
+// asPyTorch writes a checkpoint in PyTorch's form, with its tensors modified by change.
 func asPyTorch(t *testing.T, c *model.Checkpoint, transformers int, change func([]weights.Tensor) []weights.Tensor) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -86,15 +86,17 @@ func same(t *testing.T, a, b []weights.Tensor) {
 	}
 }
 
-// variants of what tokens hold: the authors' and upstream's.
+// variants are the geometries of tokens: that of the authors and that of
+// stable-worldmodel.
 func variants() map[string]Config {
 	proprio := tiny()
 	proprio.PositionFrames, proprio.Proprio, proprio.ProprioEmbedding = 3, 4, 2
 	return map[string]Config{"action": tiny(), "proprioception": proprio}
 }
 
-// A checkpoint goes to PyTorch and back, in the names of both generations, with the
-// backbone wrapped as stable-worldmodel's training wraps it, and with proprioception.
+// A checkpoint is converted to PyTorch's form and back, with the names of both
+// versions of transformers, with the backbone wrapped as stable-worldmodel's training
+// wraps it, and with proprioception.
 func TestThereAndBack(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,7 @@ func TestThereAndBack(t *testing.T) {
 				back, side := loaded(t, dir)
 				same(t, model.Tensors(m.Dev, m), back.Tensors)
 				got := back.Geometry.(Config)
-				if got.SHA256 = c.SHA256; got != c { // a published file does not say which backbone it has
+				if got.SHA256 = c.SHA256; got != c { // a published file does not identify its backbone
 					t.Errorf("the geometry came back as %+v, want %+v", got, c)
 				}
 				if side.Method != "dinowm" || side.Kind != model.FamilyDinoWM || side.Task != "" {
@@ -171,8 +173,9 @@ func TestReadRefuses(t *testing.T) {
 	refused(t, "a tensor is missing", err, "no tensor")
 }
 
-// TestPeers: what convert writes makes the original's modules, which load it strictly
-// and predict the same (testdata/load_strict.py), in both geometries of the tokens.
+// TestPeers checks that stable-worldmodel's modules, constructed from a converted
+// config.json, load the converted weights strictly and predict the same values
+// (testdata/load_strict.py), for both variants of tokens.
 func TestPeers(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if _, err := os.Stat(python); err != nil {
@@ -222,7 +225,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// A config.json of anybody's neither panics nor names a geometry that cannot be.
+// No config.json makes describe panic or return an invalid geometry.
 func FuzzDescribe(f *testing.F) {
 	f.Add([]byte(`{"_target_":"stable_worldmodel.wm.PreJEPA","history_size":3,"predictor":{"heads":2,"num_frames":4},"extra_encoders":{"modules":{"action":{}}}}`))
 	f.Add([]byte(`{"_target_":"PreJEPA","encoder":{"backbone":{"config":{"num_attention_heads":-1}}},"extra_encoders":{"modules":[1]}}`))

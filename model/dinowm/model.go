@@ -7,17 +7,20 @@ import (
 	"scalewm/model/nn"
 )
 
-// Model is the frozen backbone, the embedders of what tokens hold besides, and the
-// predictor, with the tensor names of the reference (docs/sources.md#dino-wm-names).
+// Model is a model of the family: the frozen backbone, the embedders of a token's
+// other parts, and the predictor. Its tensors have the names of the reference
+// implementation (docs/sources.md#dino-wm-names).
 type Model struct {
 	model.Base[Config]
-	// frozen is the backbone, which has neither gradients nor moments.
+	// frozen holds the backbone's parameters. They are separate from Base.Set, since
+	// they have neither gradients nor moments.
 	frozen   nn.Set
 	backbone *dinov2.Encoder
-	// extras are embedded into tokens behind the features, the action last.
+	// extras embed the parts of a token that follow the features: proprioception if
+	// the geometry has it, then the action.
 	extras    []*nn.Linear
 	predictor *nn.Causal
-	inputs    []device.Mat // of the extras, a row a token, which their gradients need
+	inputs    []device.Mat // inputs of extras, one row per token, saved for their gradients
 }
 
 // Declare implements model.Geometry.
@@ -38,13 +41,14 @@ func (c Config) Declare() (model.Trainable, error) {
 	return m, nil
 }
 
-// Alloc makes the memory of a declared model, with gradients of what learns if train.
+// Alloc implements model.Trainable. The backbone never has gradients.
 func (m *Model) Alloc(dev device.Device, train bool) {
 	m.Base.Alloc(dev, train)
 	m.frozen.Alloc(dev, false)
 }
 
-// Init draws the initial values of Params and sets the backbone's given weights.
+// Init implements model.Trainable. It sets the backbone to Config.Weights, or to
+// random values that do not depend on the seed.
 func (m *Model) Init(seed int64) {
 	m.Base.Init(seed)
 	if m.Cfg.Weights != nil {
@@ -55,34 +59,34 @@ func (m *Model) Init(seed int64) {
 	m.backbone.Prepare(m.Dev)
 }
 
-// Free gives the model's memory back.
+// Free releases the model's memory.
 func (m *Model) Free() {
 	m.backbone.Free(m.Dev)
 	m.frozen.Free(m.Dev)
 	m.Base.Free()
 }
 
-// Forward predicts the tokens of the last History frames of each clip from those
-// before them. It sees features, which the backbone made before.
+// Forward implements model.Trainable. It predicts frames 1 to History of each clip
+// from the frames before them, on features that the backbone computed before.
 func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
 	return m.forward(p, b.Features, b.Actions)
 }
 
-// forward takes the features of frames, (B*T*P) x D, and the inputs of the extras,
-// (B*T) rows each.
+// forward is Forward for features, (B*T*P) x State, and the inputs of extras, which
+// have B*T rows each.
 func (m *Model) forward(p *nn.Pass, features device.Mat, inputs ...device.Mat) model.Output {
 	z := m.tokens(p, features, inputs)
 	s := nn.Seqs{Count: z.Rows / m.tokensOf(m.Cfg.History+1), Len: m.tokensOf(m.Cfg.History)}
-	pred := m.predictor.Forward(p, m.blocks(p, z, 0), s)
+	pred := m.predictor.Forward(p, m.gather(p, z, 0), s)
 	state := m.Cfg.State()
-	return model.Output{Emb: features, Pred: pred.Columns(0, state), Target: m.blocks(p, z.Columns(0, state), 1)}
+	return model.Output{Emb: features, Pred: pred.Columns(0, state), Target: m.gather(p, z.Columns(0, state), 1)}
 }
 
-// tokensOf is how many tokens frames have.
+// tokensOf returns the number of tokens of the given number of frames.
 func (m *Model) tokensOf(frames int) int { return frames * m.Cfg.Backbone.Patches() }
 
-// tokens joins features and what is embedded, the same for all patches of a frame:
-// one row a token, as wide as the predictor.
+// tokens returns the tokens of all frames, (B*T*P) x Token: the features of a patch,
+// followed by the embedded extras of its frame.
 func (m *Model) tokens(p *nn.Pass, features device.Mat, inputs []device.Mat) device.Mat {
 	z := p.Mat(features.Rows, m.Cfg.Token())
 	p.Dev.Copy(z.Columns(0, features.Cols), features)
@@ -97,21 +101,27 @@ func (m *Model) tokens(p *nn.Pass, features device.Mat, inputs []device.Mat) dev
 	return z
 }
 
-// blocks gathers the tokens of History frames of every clip, from frame `from` on.
-func (m *Model) blocks(p *nn.Pass, src device.Mat, from int) device.Mat {
+// gather copies the tokens of History consecutive frames of every clip, beginning
+// with frame `from`.
+func (m *Model) gather(p *nn.Pass, src device.Mat, from int) device.Mat {
 	h, t, first := m.tokensOf(m.Cfg.History), m.tokensOf(m.Cfg.History+1), m.tokensOf(from)
 	dst := p.Mat(src.Rows/t*h, src.Cols)
 	p.Dev.CopyBlocks(dst, h, src.RowRange(first, src.Rows-first), t, h, false)
 	return dst
 }
 
-// PredictorGrad adds the gradients of predictor and embedders. Features and targets are
-// constants, so that their gradients are not asked for (docs/sources.md#dino-wm-loss).
+// PredictorGrad implements model.Trainable: it adds the gradients of predictor and
+// embedders. It ignores demb and dtarget, because features and targets are constants
+// (docs/sources.md#dino-wm-loss).
 func (m *Model) PredictorGrad(p *nn.Pass, _, dpred, _ device.Mat) {
+	// What the predictor returns in the action's columns is not part of the loss:
+	// gradient 0.
 	dy := p.Zero(dpred.Rows, m.Cfg.Token())
 	p.Dev.Copy(dy.Columns(0, dpred.Cols), dpred)
 	dx := m.predictor.Backward(p, dy)
 	h, t, at := m.tokensOf(m.Cfg.History), m.tokensOf(m.Cfg.History+1), m.Cfg.Backbone.Width
+	// dz has the gradient of the embedded columns for all T frames of a clip; that of
+	// the last frame, which the predictor does not see, is 0.
 	dz := p.Zero(dx.Rows/h*t, m.Cfg.Token()-at)
 	p.Dev.CopyBlocks(dz, t, dx.Columns(at, dz.Cols), h, h, false)
 	at = 0

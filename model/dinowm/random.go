@@ -9,9 +9,10 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// Random is the geometry with a backbone of random weights, the same for every seed of
-// a training, so that features of frames are the same too. Its SHA256 is that of the
-// geometry that the weights follow from, and so of no file.
+// Random returns the geometry with a backbone of random weights. They depend on the
+// backbone's geometry but not on the seed of a training, so that features can be
+// shared between trainings. SHA256 is a hash of that geometry, and differs from that
+// of any file.
 func (c Config) Random() Config {
 	b, err := json.Marshal(c.Backbone)
 	if err != nil {
@@ -22,5 +23,5 @@ func (c Config) Random() Config {
 	return c
 }
 
-// randomStream draws a tensor of such a backbone.
+// randomStream returns the stream of a tensor of such a backbone.
 func randomStream(name string) *rand.Rand { return rng.Stream("random backbone", name) }

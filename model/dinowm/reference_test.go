@@ -18,11 +18,11 @@ import (
 	"scalewm/model/nn"
 )
 
-// committed is where testdata/prejepa_small.py writes.
+// committed is the folder that testdata/prejepa_small.py writes.
 const committed = "testdata/reference"
 
-// TestReference compares with what the original computed: our own case
-// (testdata/prejepa_small.py made it) and those of SCALEWM_REFERENCE_DIR.
+// TestReference compares with the results of stable-worldmodel: the case written by
+// testdata/prejepa_small.py and those in SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	for _, dir := range []string{committed, os.Getenv("SCALEWM_REFERENCE_DIR")} {
 		if dir == "" {
@@ -43,14 +43,16 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// tolerances are a device's (docs/sources.md#reference-tolerances); cost and grad are relative.
+// tolerances are those of a device (docs/sources.md#reference-tolerances). cost and
+// grad are relative.
 type tolerances struct{ numbers, cost, grad float64 }
 
 var (
-	// transformers interpolates the position table in float32 whatever the model is in.
+	// transformers interpolates the position table in float32, whatever the model's
+	// precision.
 	doubleTolerances = tolerances{3e-7, 1e-7, 1e-6}
 	singleTolerances = tolerances{3e-5, 1e-5, 1e-4}
-	// bf16 of sums as short as these: PyTorch's own autocast is as far off.
+	// With sums as short as these, PyTorch's own bf16 autocast has errors of this size.
 	bf16Tolerances = tolerances{0.2, 0.05, 0.5}
 )
 
@@ -77,7 +79,7 @@ func eachDevice(t *testing.T, path, group string, tree *hdf5test.Tree) {
 	}
 }
 
-// smallCase is one group of a file on one device.
+// smallCase is a group of a file, tested on one device.
 type smallCase struct {
 	*testing.T
 	tolerances
@@ -86,7 +88,7 @@ type smallCase struct {
 	dev   device.Device
 }
 
-// array is one of the group's, or of the file where all groups share it.
+// array returns an array of the group, or of the file if all groups share it.
 func (c *smallCase) array(name string) ([]float64, []int) {
 	c.Helper()
 	at := name
@@ -100,7 +102,7 @@ func (c *smallCase) array(name string) ([]float64, []int) {
 	return v, shape
 }
 
-// smallConfig is the config.json of a case.
+// smallConfig is the structure of a case's config.json.
 type smallConfig struct {
 	Backbone struct {
 		Width    int `json:"hidden_size"`
@@ -120,7 +122,7 @@ type smallConfig struct {
 	} `json:"predictor"`
 }
 
-// geometry of the case's group, whose widths the tensors tell.
+// geometry returns the geometry of the case's group. The widths follow from the tensors.
 func geometry(t *testing.T, path, group string, tree *hdf5test.Tree) Config {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(path, "config.json"))
@@ -183,7 +185,8 @@ func (c *smallCase) run(path string) {
 	}
 }
 
-// spelt is a tensor's name in the file, by either generation of transformers.
+// spelt returns a tensor's name in the file, which may be that of either version of
+// transformers.
 func spelt(tree *hdf5test.Tree, group, name string) string {
 	if tree.Has(group + "/weights/" + name) {
 		return name
@@ -191,7 +194,7 @@ func spelt(tree *hdf5test.Tree, group, name string) string {
 	return backbone + dinov2.Transformers5(name[len(backbone):])
 }
 
-// encode makes the features of the first n frames of an array.
+// encode computes the features of the first n frames of an array.
 func (c *smallCase) encode(m *Model, name string, n int) device.Mat {
 	v, _ := c.array(name)
 	px := make([]byte, n*m.Info().FrameBytes())
@@ -205,7 +208,7 @@ func (c *smallCase) encode(m *Model, name string, n int) device.Mat {
 	return z
 }
 
-// rows uploads the first n rows of an array; NaN becomes 0.
+// rows uploads the first n rows of an array. NaN becomes 0.
 func (c *smallCase) rows(name string, n int) device.Mat {
 	v, shape := c.array(name)
 	width := shape[len(shape)-1]
@@ -280,7 +283,7 @@ func (c *smallCase) plan(m *Model, p *nn.Pass, features device.Mat, frames int, 
 	}
 	costs, total := p.Mat(b, s), p.Mat(b, s)
 	c.dev.LatentCost(total, dense(p, got.Columns(0, width)), dense(p, goal.Columns(0, width)), true)
-	if m.Cfg.Proprio > 0 { // the reference reads proprioception off the first patch and adds its mean
+	if m.Cfg.Proprio > 0 { // stable-worldmodel takes proprioception from the first patch and adds the mean of its term
 		first := func(z device.Mat) device.Mat { return dense(p, z.Columns(width, state-width).Every(0, patches)) }
 		c.dev.LatentCost(costs, first(got), first(goal), true)
 		c.dev.Axpy(total, 1, costs)
@@ -299,7 +302,7 @@ func dense(p *nn.Pass, m device.Mat) device.Mat {
 	return d
 }
 
-// columns are the first n of rows that are width wide.
+// columns returns the first n columns of rows that have width columns.
 func columns(v []float64, width, n int) (out []float64) {
 	for i := 0; i < len(v); i += width {
 		out = append(out, v[i:i+n]...)

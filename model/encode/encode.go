@@ -1,7 +1,13 @@
-// Package encode turns the frames of a data set into latents: a file in the
-// layout of a data set with a column emb in the place of the frames, for probes
-// and for programs that need the embeddings without the model; or, from its actions,
-// into the latents that the model predicts, a column pred. It knows no task.
+// Package encode computes the latents of all frames of a data set, or the latents
+// that a model predicts from the data set's actions.
+//
+// The result is an HDF5 file in the layout of a data set, with a column emb or pred
+// in place of the frames. Probes use it, as do programs that need embeddings without
+// the model.
+//
+// Run computes the rows in parts, each a file in a folder next to the result, so that
+// an interruption loses at most one part. When all parts exist it assembles the
+// result and removes them. The package does not depend on tasks.
 package encode
 
 import (
@@ -20,47 +26,52 @@ import (
 	"scalewm/model"
 )
 
-// The names of the columns. Column has the latents, P*D numbers of float32 a row; Predicted
-// those after each of the blocks of actions that begin with the row, NaN where the episode
-// has no such frame.
+// Names of the columns in a result. Column has the latent of each row's frame, P*D
+// float32 numbers. Predicted has the latents after 1, 2, ..., Blocks of the action
+// blocks that begin with the row, Blocks*P*D numbers, which are NaN if the episode
+// ends before the predicted frame.
 const (
 	Column    = "emb"
 	Predicted = "pred"
 )
 
-// schema is the version of the layout of parts and results.
+// schema is the version of the layout of parts and results. It is part of their id.
 const schema = 1
 
-// Job is one data set to be encoded by one model, or its actions to be rolled out.
+// Job describes one data set to encode with one model, or whose actions to roll out.
 type Job struct {
 	Data     *hdf5.File
 	World    model.World
-	Weights  string          // hex SHA-256 of the model's weights
-	Blocks   int             // predicted after each row; 0 encodes
-	Actions  dataset.Moments // by which actions are scaled that are rolled out
-	Out      string          // path; finished parts wait in Out.parts
+	Weights  string          // SHA-256 of the model's weights in hexadecimal
+	Blocks   int             // blocks to predict after each row, or 0 to encode frames
+	Actions  dataset.Moments // scaler of the actions, for predictions
+	Out      string          // path of the result; parts are in the folder Out.parts
 	Workers  int             // goroutines that read frames, at least 1
 	Progress func(done, total int64, note string)
 
-	partRows int // of a finished part; 0: as partRows says
+	partRows int // rows per part, for tests; 0 means partRows(width)
 }
 
-// partRows is how many rows of so many numbers a part has: seconds of work that a kill can
-// lose, and no more than some 100 MB of memory, which is held as float32 and as float64.
+// partRows returns the number of rows per part, for rows of width numbers. It bounds
+// the work that a kill loses to seconds, and the memory to about 100 MB, since a part
+// is held as float32 and as float64.
 func partRows(width int) int {
 	const rows, numbers = 2048, 1 << 23
 	return max(min(rows, numbers/width), 1)
 }
 
-// Result says what is in the file.
+// Result describes the file that Run wrote.
 type Result struct {
-	Rows, Episodes, Width int     // Width is of a latent, or of all that is predicted for a row
-	New                   int     // rows encoded by this call
-	Skipped               bool    // the file was there, with these latents
-	NaN                   float64 // percent of the numbers made that are NaN or infinite; unknown where skipped
+	Rows, Episodes int
+	Width          int  // numbers per row: P*D, times Blocks for predictions
+	New            int  // rows computed by this call; the others were in existing parts
+	Skipped        bool // the file existed already, with these latents
+	// NaN is the percentage of computed numbers that are NaN or infinite. It is not
+	// set if Skipped is true.
+	NaN float64
 }
 
-// spec is what the file's bytes depend on.
+// spec holds everything that determines the file's bytes. Its hash is the file's id.
 type spec struct {
 	Schema                int
 	Data, Weights, Device string
@@ -68,9 +79,9 @@ type spec struct {
 	Actions               *dataset.Moments `json:",omitempty"`
 }
 
-// Run encodes the data set. A call after an interruption goes on where that
-// stopped; one after the end finds that there is nothing to do. The file
-// depends on data, weights and kind of device only.
+// Run computes the result. A call after an interruption reuses the parts that exist,
+// and a call after completion returns at once. The file depends only on the data, the
+// weights and the device kind, not on the number of workers or of parts.
 func Run(ctx context.Context, j Job) (Result, error) {
 	r, err := j.run(ctx)
 	if err != nil {
@@ -79,6 +90,7 @@ func Run(ctx context.Context, j Job) (Result, error) {
 	return r, nil
 }
 
+// run implements Run.
 func (j Job) run(ctx context.Context) (Result, error) {
 	w := j.World.Info()
 	r := Result{Rows: j.Data.Rows(), Episodes: len(j.Data.Episodes()), Width: w.Patches * w.Dim}
@@ -98,6 +110,8 @@ func (j Job) run(ctx context.Context) (Result, error) {
 		}
 		r.Width *= j.Blocks
 	}
+	// The id in the attributes identifies the result: an existing file with this id
+	// is complete, and parts with this id can be reused.
 	attrs, err := j.attrs()
 	if err != nil {
 		return r, err
@@ -115,6 +129,7 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	return r, safefile.RemoveParts(p.dir, partSuffix)
 }
 
+// column returns the name of the result's new column.
 func (j Job) column() string {
 	if j.Blocks > 0 {
 		return Predicted
@@ -122,8 +137,8 @@ func (j Job) column() string {
 	return Column
 }
 
-// attrs are the attributes of the file: those of the data set, and where the
-// latents come from.
+// attrs returns the attributes of the file: those of the data set, and the origin of
+// the latents.
 func (j Job) attrs() (map[string]string, error) {
 	data, err := j.Data.Fingerprint()
 	if err != nil {
@@ -143,16 +158,17 @@ func (j Job) attrs() (map[string]string, error) {
 	if j.Blocks > 0 {
 		attrs["blocks"] = strconv.Itoa(j.Blocks)
 	}
+	// Attributes of the data set that collide with the names above are dropped.
 	for name, v := range j.Data.Attrs() {
-		if _, ours := attrs[name]; !ours {
+		if _, taken := attrs[name]; !taken {
 			attrs[name] = v
 		}
 	}
 	return attrs, nil
 }
 
-// finished says whether Out holds these latents; holding anything else it is
-// not written over.
+// finished reports whether Out holds the result with this id. If it holds anything
+// else, finished returns an error, so that it is not overwritten.
 func (j Job) finished(id string) (bool, error) {
 	if _, err := os.Stat(j.Out); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -163,12 +179,12 @@ func (j Job) finished(id string) (bool, error) {
 	}
 	defer f.Close()
 	if have, _ := f.Attr("encode_id"); have != id {
-		return false, fmt.Errorf("%s is there and holds something else (hint: choose another --out)", j.Out)
+		return false, fmt.Errorf("%s exists and holds something else (hint: choose another --out)", j.Out)
 	}
 	return true, nil
 }
 
-// encode makes the missing parts and counts their rows.
+// encode computes the missing parts and returns the number of their rows.
 func (j Job) encode(ctx context.Context, p *parts) (fresh int, err error) {
 	e := newEncoder(j)
 	defer e.Free()
@@ -194,20 +210,22 @@ func (j Job) encode(ctx context.Context, p *parts) (fresh int, err error) {
 	return fresh, nil
 }
 
-// encoder is a job that runs.
+// encoder computes the rows of a job.
 type encoder struct {
 	Job
 	*model.Encoder
 	frames dataset.FrameReader // at the model's size
-	small  []byte              // a batch of them
+	small  []byte              // frames of one batch
 }
 
+// newEncoder returns an encoder, which the caller must Free.
 func newEncoder(j Job) *encoder {
 	info := j.World.Info()
 	return &encoder{j, model.NewEncoder(j.World), dataset.AtSize(j.Data, info.FrameSize), make([]byte, model.FramesAtOnce*info.FrameBytes())}
 }
 
-// rows are the latents of rows [from, to).
+// rows returns the latents of rows [from, to), P*D numbers each. It reads and encodes
+// one batch of frames at a time.
 func (e *encoder) rows(ctx context.Context, from, to int) ([]float32, error) {
 	info := e.World.Info()
 	width, size := info.Patches*info.Dim, info.FrameBytes()

@@ -22,8 +22,8 @@ import (
 
 const rows = 40
 
-// dataSet writes three episodes of 40 rows with frames of noise, an action
-// that is NaN at the end and a state of two numbers.
+// dataSet writes three episodes of 40 rows with random frames, an action that is NaN
+// in the last row and a state of two numbers.
 func dataSet(t *testing.T, size int) *hdf5.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.h5")
@@ -83,7 +83,7 @@ func job(t *testing.T, data *hdf5.File, dev device.Device) Job {
 	return Job{Data: data, World: world(t, dev), Weights: "abc", Out: filepath.Join(t.TempDir(), "z.h5"), Workers: 2, partRows: 16}
 }
 
-// latents are those of one frame at a time, resized by hand.
+// latents encodes one frame at a time, resized explicitly.
 func latents(t *testing.T, m *lewm.Model, data *hdf5.File) []float64 {
 	t.Helper()
 	dev := m.Device()
@@ -142,8 +142,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The file does not depend on workers, on the size of parts, or on how often
-// the work was interrupted, nor on what lay about in the parts' folder.
+// The file does not depend on the number of workers, the size of parts, the number of
+// interruptions, or on other files in the folder of the parts.
 func TestSameBytes(t *testing.T) {
 	data := dataSet(t, envs.FrameSize)
 	dev, err := cpu.New(cpu.Options{Threads: 2})
@@ -177,7 +177,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// interrupt runs a job until its first part is there.
+// interrupt runs a job and cancels it when its first part exists.
 func interrupt(t *testing.T, j Job) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

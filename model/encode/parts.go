@@ -13,26 +13,30 @@ import (
 	"scalewm/model/weights"
 )
 
+// partSuffix is the extension of a part's file.
 const partSuffix = ".safetensors"
 
-// parts are the finished pieces of a file that is not whole yet, one
-// safetensors file each, named by its number.
+// parts is the folder of the parts of an unfinished result. Each part is a
+// safetensors file named by its index.
 type parts struct {
 	dir         string
-	id          string // of the file they belong to; others are made again
-	rows, width int
-	column      string
-	each        int // rows of a part
+	id          string // of the result; parts with another id are computed again
+	rows, width int    // of the entire result
+	column      string // name of the tensor in a part
+	each        int    // rows per part, except for the last
 }
 
+// count returns the number of parts.
 func (p *parts) count() int { return (p.rows + p.each - 1) / p.each }
 
-// span is the rows of part i.
+// span returns the rows [from, to) of part i.
 func (p *parts) span(i int) (from, to int) { return i * p.each, min((i+1)*p.each, p.rows) }
 
+// path returns the path of part i.
 func (p *parts) path(i int) string { return filepath.Join(p.dir, fmt.Sprintf("%06d%s", i, partSuffix)) }
 
-// load reads part i, which must be whole and of this file.
+// load reads part i. It returns an error if the part is incomplete or belongs to
+// another result.
 func (p *parts) load(i int) ([]float64, error) {
 	f, err := weights.Open(p.path(i))
 	if err != nil {
@@ -49,10 +53,11 @@ func (p *parts) load(i int) ([]float64, error) {
 	return z, nil
 }
 
-// done says whether part i need not be made: what is not there, torn or of
-// another encoding is.
+// done reports whether part i exists and is valid. A part that is missing, damaged or
+// belongs to another result is computed again.
 func (p *parts) done(i int) bool { _, err := p.load(i); return err == nil }
 
+// save writes part i atomically.
 func (p *parts) save(i int, z []float32) error {
 	from, to := p.span(i)
 	t := weights.Tensor{Name: p.column, Shape: []int{to - from, p.width}, F32: z}
@@ -61,14 +66,15 @@ func (p *parts) save(i int, z []float32) error {
 	})
 }
 
-// reader hands out rows of latents, holding one part at a time.
+// reader reads rows of latents in order, holding one part in memory at a time.
+// Episodes and parts do not have the same boundaries.
 type reader struct {
 	*parts
-	part    int // whose rows latents are, if there are any
-	latents []float64
+	part    int       // index of the part in latents
+	latents []float64 // rows of that part, or nil before the first read
 }
 
-// read is n rows from row at on.
+// read returns the n rows that begin with row at.
 func (r *reader) read(at, n int) ([]float64, error) {
 	out := make([]float64, 0, n*r.width)
 	for end := at + n; at < end; {
@@ -87,9 +93,9 @@ func (r *reader) read(at, n int) ([]float64, error) {
 	return out, nil
 }
 
-// assemble writes the file: the data set's columns without its frames, and what
-// the parts hold, episode by episode. It returns which share of that is not finite, in percent; if all is,
-// there is no file but an error.
+// assemble writes the result, episode by episode: the data set's columns without its
+// frames, and the rows of the parts. It returns the percentage of numbers that are
+// not finite. If all numbers are, it returns an error and writes no file.
 func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (notFinite float64, err error) {
 	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []envs.Column{{Name: p.column, DType: "float32", Width: p.width}}}
 	for _, c := range j.Data.Columns() {
@@ -101,7 +107,7 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 	if err != nil {
 		return 0, err
 	}
-	defer w.Abort()
+	defer w.Abort() // does nothing after Close
 	bad, made := 0, 0
 	latents := &reader{parts: p}
 	for _, e := range j.Data.Episodes() {
@@ -115,10 +121,12 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 		if ep.Columns[p.column], err = latents.read(e.Offset, e.Len); err != nil {
 			return 0, err
 		}
+		// Count non-finite numbers. i/p.width is the row within the episode, and
+		// block the index of the predicted block.
 		for i, v := range ep.Columns[p.column] {
 			block := i % p.width * j.Blocks / p.width
 			if j.Blocks > 0 && i/p.width+(block+1)*j.World.Info().FrameSkip >= e.Len {
-				continue // behind the episode's end nothing is predicted
+				continue // the predicted frame is beyond the episode's end: NaN by definition
 			}
 			if made++; math.IsNaN(v) || math.IsInf(v, 0) {
 				bad++
@@ -128,8 +136,9 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 			return 0, err
 		}
 	}
+	// Such a file would be useless. The parts remain for inspection.
 	if bad > 0 && bad == made {
-		return 0, fmt.Errorf("all %d numbers that the model gave are NaN or infinite (hint: its training diverged, or its actions have another scale; %s keeps them)", made, p.dir)
+		return 0, fmt.Errorf("all %d numbers that the model gave are NaN or infinite (hint: its training diverged, or its actions have another scale; they are in %s)", made, p.dir)
 	}
 	return 100 * float64(bad) / float64(max(made, 1)), w.Close()
 }

@@ -16,7 +16,7 @@ import (
 	"scalewm/model/lewm"
 )
 
-// Every prediction is that of its own row alone, whatever the parts.
+// Every prediction equals that of its row alone, for any size of parts.
 func TestRollout(t *testing.T) {
 	data := dataSet(t, envs.FrameSize)
 	j := job(t, data, ref.New())
@@ -86,9 +86,10 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// A part of a model of published width (192 numbers a latent) has 2,048 rows; one of DINO-WM's, 256
-// patches of 384 numbers (docs/sources.md#dino-wm), with 5 blocks took 4 GB. Its bound is 2^23
-// numbers of float32, 34 MB, but a row.
+// A part for the published width (192 numbers per latent) has 2,048 rows. For
+// DINO-WM's 256 patches of 384 numbers (docs/sources.md#dino-wm) with 5 blocks, that
+// many would take 4 GB. A part has at most 2^23 numbers, 34 MB in float32, but at
+// least one row.
 func TestPartsFitInMemory(t *testing.T) {
 	for width, want := range map[int]int{192: 2048, 5 * 192: 2048, 256 * 384: 85, 5 * 256 * 384: 17, 1 << 24: 1} {
 		if got := partRows(width); got != want {
@@ -97,18 +98,19 @@ func TestPartsFitInMemory(t *testing.T) {
 	}
 }
 
-// Latents and predictions that are all NaN or infinite leave no file; where some are, their share is counted, in which
-// what is behind the end of an episode has no part. The latents are of 5 numbers.
+// If all latents or predictions are NaN or infinite, no file is written. If some are,
+// their share is reported, without the predictions beyond the end of an episode. The
+// latents have 5 numbers.
 func TestNotFinite(t *testing.T) {
 	spoil := func(w *spoiled, rows ...int) *spoiled { w.rows = rows; return w }
 	for _, c := range []struct {
 		what   string
 		blocks int
-		rows   []int // of each call of the model, that it spoils; nil: all
+		rows   []int // rows of each call of the model that get NaN; nil: all
 		want   float64
 	}{
 		{"latents", 0, nil, 100},
-		{"some latents", 0, []int{0}, 100 * 3. / 40}, // of the batches of 16, 16 and 8 rows
+		{"some latents", 0, []int{0}, 100 * 3. / 40}, // one row in each of the batches of 16, 16 and 8 rows
 		{"predictions", 2, nil, 100},
 		{"some predictions", 2, []int{0}, 100 * 5. / 38}, // parts with 1st and 2nd block: 0-15, 16-31, 32-39, which has no 2nd
 	} {
@@ -126,7 +128,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// spoiled is a model that gives NaN and infinite numbers.
+// spoiled is a model that returns NaN and infinite numbers.
 type spoiled struct {
 	model.World
 	predicts bool

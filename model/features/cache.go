@@ -18,19 +18,19 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// cache is a folder of shards. Each holds the features of some successive rows and
-// is a finished file, written aside and renamed: so a killed fill goes on with
-// the next shard, and several processes can fill one cache.
+// cache is a folder of shards. Each shard holds the features of consecutive rows, in
+// a file that is written atomically. After a kill, filling therefore continues with
+// the next missing shard, and several processes can fill the same cache.
 type cache struct {
 	Options
 	dir, id string
-	shards  []shard // all there are
-	per     int     // rows of a shard, but for the last
-	// replaced counts shards that were torn or written by an earlier version, whose checksums
-	// do not depend on the order of rows.
+	shards  []shard // of the complete cache, in row order
+	per     int     // rows per shard, except for the last
+	// replaced counts files that fill found damaged or in an older format, and replaced.
 	replaced int
 }
 
+// newCache returns the cache for the key in o. It does not touch the disk.
 func newCache(o Options) (*cache, error) {
 	id, err := cell.ID("features", o.Key)
 	if err != nil {
@@ -44,31 +44,38 @@ func newCache(o Options) (*cache, error) {
 	return c, nil
 }
 
-// shard is the rows [from, to).
+// shard is a range of rows, [from, to).
 type shard struct{ from, to int }
 
-// shardBytes is about how large a shard is: what a kill loses.
-var shardBytes = 64_000_000 // tests have smaller ones
+// shardBytes is the approximate size of a shard, and so the work that a kill loses.
+// It is a variable for tests.
+var shardBytes = 64_000_000
 
-// A row is its numbers, little-endian, and the CRC-32C of the row's number and these bytes.
+// rowBytes returns the size of a row in a shard: its numbers in bf16, little-endian,
+// and a checksum of 4 bytes.
 func (c *cache) rowBytes() int { return 2*c.Key.numbers() + 4 }
 
+// castagnoli is the table for CRC-32C.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// checksum returns the CRC-32C of the row's index and its numbers. The index makes
+// rows that were exchanged detectable.
 func checksum(row int, numbers []byte) uint32 {
 	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(row)), castagnoli), castagnoli, numbers)
 }
 
-// headerBytes is the length of a shard's first line, padded with spaces.
+// headerBytes is the length of a shard's header, a line padded with spaces.
 const headerBytes = 96
 
+// header returns the header of a shard, which identifies the cache and the rows.
 func (c *cache) header(s shard) string {
 	return fmt.Sprintf("%-*s\n", headerBytes-1, fmt.Sprintf("scalewm features 2 %s rows %d to %d", c.id, s.from, s.to))
 }
 
+// bytes returns the size of a shard's file.
 func (s shard) bytes(c *cache) int64 { return headerBytes + int64(s.to-s.from)*int64(c.rowBytes()) }
 
-// bytes is what the whole cache takes.
+// bytes returns the size of the complete cache.
 func (c *cache) bytes() (n int64) {
 	for _, s := range c.shards {
 		n += s.bytes(c)
@@ -76,11 +83,13 @@ func (c *cache) bytes() (n int64) {
 	return n
 }
 
+// path returns the path of a shard's file.
 func (c *cache) path(s shard) string { return filepath.Join(c.dir, fmt.Sprintf("%09d.rows", s.from)) }
 
-// there says whether a shard is, whole and of this cache. Anything else of its name is
-// made anew.
-func (c *cache) there(s shard) (bool, error) {
+// valid reports whether a shard exists, is complete and belongs to this cache. Any
+// other file in its place is replaced. The checksums of the rows are verified when
+// they are read.
+func (c *cache) valid(s shard) (bool, error) {
 	f, err := safefile.Open(c.path(s), safefile.MaxData)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -100,10 +109,10 @@ func (c *cache) there(s shard) (bool, error) {
 	return string(head) == c.header(s), nil
 }
 
-// missing are the shards that are to be made.
+// missing returns the shards that must be computed.
 func (c *cache) missing() (list []shard, err error) {
 	for _, s := range c.shards {
-		ok, err := c.there(s)
+		ok, err := c.valid(s)
 		if err != nil {
 			return nil, fmt.Errorf("looking into the feature cache: %w (hint: remove %s)", err, c.path(s))
 		}
@@ -114,10 +123,10 @@ func (c *cache) missing() (list []shard, err error) {
 	return list, nil
 }
 
-// keyName is the file that says whose features a folder holds.
+// keyName is the file in which a cache's folder records its Key, for human readers.
 const keyName = "key.json"
 
-// describe makes the folder.
+// describe creates the folder and writes the key.
 func (c *cache) describe() error {
 	b, err := json.MarshalIndent(c.Key, "", "  ")
 	if err != nil {
@@ -126,8 +135,9 @@ func (c *cache) describe() error {
 	return safefile.Write(filepath.Join(c.dir, keyName), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
 }
 
-// others says in words what else lies beside the cache.
-func (c *cache) others() string {
+// otherCaches describes the other caches of the data set for a note, or returns "" if
+// there are none.
+func (c *cache) otherCaches() string {
 	all := os.DirFS(filepath.Dir(c.dir))
 	files, err := fs.Glob(all, "*/*.rows")
 	if err != nil {
@@ -145,15 +155,18 @@ func (c *cache) others() string {
 	if len(folders) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d beside it, of other data, backbones or devices, take %s and are not read", len(folders), size(total))
+	return fmt.Sprintf("; %d caches of other data, backbones or devices take %s and are not read", len(folders), size(total))
 }
 
-// errThere ends the writing of a shard that another process has made meanwhile.
-var errThere = errors.New("it is there")
+// errExists cancels the writing of a shard that another process has completed in the
+// meantime.
+var errExists = errors.New("the shard exists")
 
-// fill makes the missing shards and says how many. Every process goes through them in an
-// order of its own, so that two seldom want the same one; then the second waits for it.
-func (c *cache) fill(ctx context.Context) (made int, err error) {
+// fill computes the missing shards and returns how many it has computed. Each process
+// visits them in a different random order, so that two rarely work on the same one.
+// If they do, the second waits for the first if both are on one host, since
+// safefile.Write locks the path.
+func (c *cache) fill(ctx context.Context) (filled int, err error) {
 	missing, err := c.missing()
 	if err != nil {
 		return 0, err
@@ -168,24 +181,26 @@ func (c *cache) fill(ctx context.Context) (made int, err error) {
 			c.replaced++
 		}
 		err := safefile.Write(c.path(s), func(w io.Writer) error { return c.write(ctx, w, s) })
-		if err != nil && !errors.Is(err, errThere) {
-			return made, err
+		if err != nil && !errors.Is(err, errExists) {
+			return filled, err
 		}
 		if err == nil {
-			made++
+			filled++
 		}
 		if done += int64(s.to - s.from); c.Progress != nil {
 			c.Progress(done, total, "features of all frames")
 		}
 	}
-	return made, nil
+	return filled, nil
 }
 
+// write computes a shard and writes it to w. It first checks whether another process has
+// completed the shard while this one waited for the lock.
 func (c *cache) write(ctx context.Context, w io.Writer, s shard) error {
-	if ok, err := c.there(s); err != nil {
+	if ok, err := c.valid(s); err != nil {
 		return err
 	} else if ok {
-		return errThere
+		return errExists
 	}
 	if _, err := io.WriteString(w, c.header(s)); err != nil {
 		return err
@@ -205,8 +220,8 @@ func (c *cache) write(ctx context.Context, w io.Writer, s shard) error {
 	})
 }
 
-// Features reads rows from their shards. A file is open for a row only, since there
-// may be more than a process may hold open.
+// Features reads rows from their shards. It opens a file for a single row at a time,
+// since a cache may have more shards than a process may have open files.
 func (c *cache) Features(ctx context.Context, rows []int32, dst []uint16) error {
 	n := c.Key.numbers()
 	return parallel.For(ctx, c.Workers, len(rows), func(_, i int) error {
@@ -216,12 +231,13 @@ func (c *cache) Features(ctx context.Context, rows []int32, dst []uint16) error 
 		}
 		s := c.shards[row/c.per]
 		if err := c.readRow(s, row, dst[i*n:][:n]); err != nil {
-			return fmt.Errorf("reading features from %s: %w (hint: remove that file; the same command makes it again)", c.path(s), err)
+			return fmt.Errorf("reading features from %s: %w (hint: remove that file; the same command restores it)", c.path(s), err)
 		}
 		return nil
 	})
 }
 
+// readRow reads the numbers of one row from its shard and verifies their checksum.
 func (c *cache) readRow(s shard, row int, dst []uint16) error {
 	f, err := safefile.Open(c.path(s), safefile.MaxData)
 	if err != nil {
@@ -242,5 +258,5 @@ func (c *cache) readRow(s shard, row int, dst []uint16) error {
 	return nil
 }
 
-// Close leaves the files for the next run.
+// Close does nothing: the files remain for the next run.
 func (c *cache) Close() error { return nil }

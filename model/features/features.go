@@ -1,7 +1,13 @@
-// Package features hands out what a frozen encoder makes of the frames of a data set:
-// from a cache on the disk that is filled once, or computed as they are needed where
-// the cache would not fit. The numbers are the same either way, since all of them
-// are rounded to bf16. It knows no encoder and no model.
+// Package features provides the outputs of a frozen encoder for the frames of a data
+// set.
+//
+// Open returns a Source. It is a cache on disk, which Open fills for all rows first,
+// if the cache fits into the limit. Otherwise it computes features when they are
+// requested and retains the most recent ones in memory. Both round all numbers to
+// bf16, so that a training gives the same bytes with either.
+//
+// The package does not depend on an encoder or a model: Options.Encode computes the
+// features, and Key identifies everything that they depend on.
 package features
 
 import (
@@ -20,56 +26,59 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Source hands out features.
+// Source provides features by row.
 type Source interface {
-	// Features writes those of rows to dst, Patches*Width numbers in bf16 a row.
+	// Features writes the features of the given rows to dst, Patches*Width numbers in
+	// bf16 per row. A row may be listed more than once.
 	Features(ctx context.Context, rows []int32, dst []uint16) error
 	Close() error
 }
 
-// Key is what features depend on. Those of another key are never taken for them.
+// Key holds everything that features depend on. Its hash names a cache, so that
+// features with another key are never used.
 type Key struct {
-	Data      string `json:"data"`     // the data set's fingerprint
-	Backbone  string `json:"backbone"` // SHA-256 of the encoder's file, or what else names its values
-	FrameSize int    `json:"frame_size"`
-	Resample  string `json:"resample"` // rule of the position table
-	Device    string `json:"device"`   // the kind that computes them
-	Patches   int    `json:"patches"`  // of a frame
-	Width     int    `json:"width"`    // numbers of a patch
+	Data      string `json:"data"`       // fingerprint of the data set
+	Backbone  string `json:"backbone"`   // SHA-256 that identifies the encoder's weights
+	FrameSize int    `json:"frame_size"` // edge of the encoded frames in pixels
+	Resample  string `json:"resample"`   // rule for resampling the position table
+	Device    string `json:"device"`     // kind of the device that computes the features
+	Patches   int    `json:"patches"`    // P, patches per frame
+	Width     int    `json:"width"`      // D, numbers per patch
 }
 
-// numbers is how many a row has.
+// numbers returns the number of features per row.
 func (k Key) numbers() int { return k.Patches * k.Width }
 
-// Options says what to make and where it may be kept.
+// Options describes the features to provide and where they may be stored.
 type Options struct {
 	Data   dataset.Source
-	Frames dataset.FrameReader // of the size that the encoder sees
-	Path   string              // of the data set; the cache is the folder Path + ".features"
-	Key    Key                 // Data and FrameSize are set by Open
-	// Encode writes the features of frames, one after another, to dst (model.Encoder.Latents). It
-	// is called by one goroutine at a time.
+	Frames dataset.FrameReader // frames of the size that the encoder takes
+	Path   string              // path of the data set; caches are in the folder Path + ".features"
+	Key    Key                 // Open sets Data and FrameSize
+	// Encode writes the features of frames to dst, in their order
+	// (model.Encoder.Latents). It is called by one goroutine at a time.
 	Encode   func(ctx context.Context, dst []float32, frames []byte) error
 	Limit    Limit
-	Workers  int // goroutines that read; 0: one a core
+	Workers  int // goroutines that read files, or 0 for one per core
 	Progress func(done, total int64, note string)
 }
 
-// Limit is how many bytes a cache may take.
+// Limit is the maximum size of a cache in bytes, or Off or Auto.
 type Limit int64
 
 const (
-	Off  Limit = 0
-	Auto Limit = -1 // what the disk can spare, at most AutoMost
+	Off  Limit = 0  // no cache
+	Auto Limit = -1 // as much as the disk can spare, at most AutoMost
 )
 
-// AutoMost bounds a cache that nobody gave a size.
+// AutoMost is the maximum size of a cache with the limit Auto.
 const AutoMost Limit = 64e9
 
-// autoShare is how much of a disk's free space such a cache may take.
+// autoShare is the share of the disk's free space that such a cache may use.
 const autoShare = 0.75
 
-// ParseLimit reads "auto", "off" or a size such as 500MB, 40GB or 1.5TB.
+// ParseLimit parses "auto", "off" or a size such as 500MB, 40GB or 1.5TB. Units are
+// powers of 1000.
 func ParseLimit(text string) (Limit, error) {
 	switch text {
 	case "auto":
@@ -84,9 +93,10 @@ func ParseLimit(text string) (Limit, error) {
 			}
 		}
 	}
-	return Off, fmt.Errorf("%q is no size of a feature cache (hint: auto, off, or a size such as 40GB)", text)
+	return Off, fmt.Errorf("%q is not a size of a feature cache (hint: auto, off, or a size such as 40GB)", text)
 }
 
+// String returns the limit in a form for messages.
 func (l Limit) String() string {
 	switch l {
 	case Auto:
@@ -97,7 +107,7 @@ func (l Limit) String() string {
 	return size(int64(l))
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for messages.
 func size(bytes int64) string {
 	if bytes < 1e9 {
 		return fmt.Sprintf("%.3g MB", float64(bytes)/1e6)
@@ -105,8 +115,10 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.4g GB", float64(bytes)/1e9)
 }
 
-// Open is the cache of a data set's features where it fits into the limit, filled to the last row, else a
-// source that computes them again and again. note says which and why in one line.
+// Open returns a Source for the features of a data set. If a cache fits into the
+// limit, Open computes all missing features and returns the cache. Otherwise it
+// returns a source that computes features on request. note is one line that says
+// which of the two it is, and why.
 func Open(ctx context.Context, o Options) (s Source, note string, err error) {
 	if o.Key.Data, err = o.Data.Fingerprint(); err != nil {
 		return nil, "", err
@@ -116,27 +128,29 @@ func Open(ctx context.Context, o Options) (s Source, note string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	why, err := c.refusal()
+	why, err := c.reasonAgainst()
 	if err != nil {
 		return nil, "", err
 	}
 	if why != "" {
 		return newRing(o), "features are computed as they are needed: " + why, nil
 	}
-	made, err := c.fill(ctx)
+	filled, err := c.fill(ctx)
 	if err != nil {
 		return nil, "", fmt.Errorf("filling the feature cache: %w", err)
 	}
-	note = fmt.Sprintf("features come from the cache %s of %s (%d of %d shards were there)", c.dir, size(c.bytes()), len(c.shards)-made, len(c.shards))
+	note = fmt.Sprintf("features come from the cache %s of %s (%d of %d shards existed)", c.dir, size(c.bytes()), len(c.shards)-filled, len(c.shards))
 	if c.replaced > 0 {
-		note += fmt.Sprintf("; %d were torn or of an earlier version and are computed again", c.replaced)
+		note += fmt.Sprintf("; %d were damaged or of an older format and are computed again", c.replaced)
 	}
-	return c, note + c.others(), nil
+	return c, note + c.otherCaches(), nil
 }
 
-// refusal is why there is to be no cache. An error is what only the user can
-// resolve: a size was given and the disk has not so much.
-func (c *cache) refusal() (why string, err error) {
+// reasonAgainst returns why no cache should be used, or "" if one should. Existing
+// shards count as space that is available. An error is something that the user must
+// resolve: for example, the user gave a size for which the disk does not have the
+// space.
+func (c *cache) reasonAgainst() (why string, err error) {
 	if c.Limit == Off {
 		return "the feature cache is off", nil
 	}
@@ -144,13 +158,13 @@ func (c *cache) refusal() (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	have := c.bytes()
+	have := c.bytes() // size of the existing shards
 	for _, s := range missing {
 		have -= s.bytes(c)
 	}
 	disk, err := safefile.Free(filepath.Dir(c.Path))
 	if err != nil {
-		return "", fmt.Errorf("looking for space for the feature cache %s: %w (hint: --feature-cache off does without it)", c.dir, err)
+		return "", fmt.Errorf("looking for space for the feature cache %s: %w (hint: --feature-cache off disables the cache)", c.dir, err)
 	}
 	limit := int64(c.Limit)
 	if c.Limit == Auto {
@@ -165,28 +179,31 @@ func (c *cache) refusal() (why string, err error) {
 	if len(missing) == 0 {
 		return "", nil
 	}
+	// Writing the key shows whether the folder is writable, before anything is computed.
 	if err := c.describe(); err != nil {
 		if c.Limit == Auto && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
-			return fmt.Sprintf("nothing can be written beside the data set (%v)", err), nil
+			return fmt.Sprintf("cannot write next to the data set (%v)", err), nil
 		}
 		return "", err
 	}
 	return "", nil
 }
 
-// bf16 rounds to the nearest bf16, ties to the even one.
+// bf16 rounds v to bf16, to nearest with ties to even. Adding 0x7fff plus the lowest
+// retained bit carries into the upper 16 bits exactly if v must be rounded up.
 func bf16(v float32) uint16 {
 	b := math.Float32bits(v)
 	if v != v {
-		return uint16(b>>16) | 1<<6 // a NaN stays one
+		return uint16(b>>16) | 1<<6 // truncation alone could turn a NaN into an infinity
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// atOnce is how many frames are read and encoded together.
+// atOnce is the number of frames that are read and encoded in one batch.
 const atOnce = 64
 
-// encode makes the features of rows and hands those of row i to use.
+// encode computes the features of rows and calls use with those of row i, in order.
+// values is only valid during the call.
 func (o *Options) encode(ctx context.Context, rows []int32, use func(i int, values []uint16) error) error {
 	frame, n := 3*o.Key.FrameSize*o.Key.FrameSize, o.Key.numbers()
 	most := min(len(rows), atOnce)

@@ -18,7 +18,8 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// data is a set of so many rows, whose frames of 2 x 2 pixels say their row.
+// data is a data set with that many rows, whose frames of 2 x 2 pixels encode the
+// row's index.
 type data struct {
 	dataset.Source
 	rows int
@@ -33,10 +34,11 @@ func (d data) Frame(row int, dst []byte) error {
 	return nil
 }
 
-// Rows of 3 x 2 numbers: shards of 10 rows.
+// Rows have 3 x 2 numbers, and shards have 10 rows.
 const rows, patches, width = 95, 3, 2
 
-// options are of a set beside which the cache is kept; encoded counts frames.
+// options returns options for a data set in a new folder. encoded counts the frames
+// that are encoded.
 func options(path string, encoded *int) Options {
 	shardBytes = 10 * (2*patches*width + 4)
 	d := data{rows: rows, name: "f00d"}
@@ -50,7 +52,7 @@ func options(path string, encoded *int) Options {
 		}}
 }
 
-// number is feature j of a row.
+// number returns feature j of a row.
 func number(row, j int) float32 { return float32(rng.Stream("test", row, j).NormFloat64()) }
 
 func open(t *testing.T, o Options) (Source, string) {
@@ -63,7 +65,8 @@ func open(t *testing.T, o Options) (Source, string) {
 	return s, note
 }
 
-// check asks for rows, some twice, some again, and compares with rounded numbers.
+// check requests rows, some of them twice in a request or in several requests, and
+// compares with the rounded numbers.
 func check(t *testing.T, s Source) {
 	t.Helper()
 	for _, list := range [][]int32{{5, 94, 0, 5, 60}, {60, 1, 94}, {}} {
@@ -79,19 +82,19 @@ func check(t *testing.T, s Source) {
 	}
 }
 
-// TestSources: features are the same from the cache and computed as needed, and a
-// cache that is there is not made again.
+// TestSources checks that features from the cache and features computed on request
+// are equal, and that an existing cache is not computed again.
 func TestSources(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
 	s, note := open(t, o)
 	check(t, s)
-	if encoded != rows || !strings.Contains(note, "0 of 10 shards were there") {
+	if encoded != rows || !strings.Contains(note, "0 of 10 shards existed") {
 		t.Errorf("%d frames were encoded, %q", encoded, note)
 	}
 	s, note = open(t, o)
 	check(t, s)
-	if encoded != rows || !strings.Contains(note, "10 of 10 shards were there") {
+	if encoded != rows || !strings.Contains(note, "10 of 10 shards existed") {
 		t.Errorf("%d frames were encoded, %q", encoded, note)
 	}
 	o.Limit, encoded = Off, 0
@@ -102,7 +105,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestRing: what is asked for again is kept, up to a bound.
+// TestRing checks that features are retained up to a bound.
 func TestRing(t *testing.T) {
 	encoded := 0
 	o := options("", &encoded)
@@ -125,7 +128,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// files are the shards of the only cache of a data set.
+// files returns the shards of the only cache of a data set.
 func files(t *testing.T, path string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -140,7 +143,8 @@ func files(t *testing.T, path string) map[string]string {
 	return out
 }
 
-// TestInterrupted: a fill that ended early goes on, and leaves the same bytes.
+// TestInterrupted checks that filling continues after an interruption, with the same
+// bytes.
 func TestInterrupted(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
@@ -158,7 +162,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	encoded = 0
 	_, note := open(t, o)
-	if encoded >= 65 || encoded < 55 || !strings.Contains(note, "of 10 shards were there") {
+	if encoded >= 65 || encoded < 55 || !strings.Contains(note, "of 10 shards existed") {
 		t.Errorf("%d frames were encoded after the first shards, %q", encoded, note)
 	}
 	if a, b := files(t, o.Path), files(t, whole.Path); len(a) != 11 || fmt.Sprint(a) != fmt.Sprint(b) {
@@ -166,7 +170,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestHelperFill is no test by itself: TestProcesses starts it as processes of their own.
+// TestHelperFill is the body of the processes that TestProcesses starts.
 func TestHelperFill(t *testing.T) {
 	path := os.Getenv("FEATURES_TEST_PATH")
 	if path == "" {
@@ -184,8 +188,8 @@ func TestHelperFill(t *testing.T) {
 	fmt.Println("encoded", encoded)
 }
 
-// TestProcesses: one process is killed while it fills, two others then go on at once;
-// the bytes are those of one alone.
+// TestProcesses kills a process that fills a cache and then starts two others at the
+// same time. The bytes are those of a single process.
 func TestProcesses(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
@@ -214,7 +218,7 @@ func TestProcesses(t *testing.T) {
 	}
 	s, note := open(t, o)
 	check(t, s)
-	if encoded != 0 || before < 2 || !strings.Contains(note, "10 of 10 shards were there") {
+	if encoded != 0 || before < 2 || !strings.Contains(note, "10 of 10 shards existed") {
 		t.Errorf("%d frames were encoded after two processes, %q", encoded, note)
 	}
 	sum := 0
@@ -234,11 +238,11 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestOthers: features of other data, of another backbone or of another device are not
-// read; nor is a shard that is not whole, or is of another cache, or damaged.
+// TestOthers checks that features of other data, another backbone or another device
+// are not used, nor a shard that is incomplete, damaged, or belongs to another cache.
 func TestOthers(t *testing.T) {
 	encoded := 0
-	dir := filepath.Join(t.TempDir(), "[x]*") // a folder may be called so
+	dir := filepath.Join(t.TempDir(), "[x]*") // special characters of globs in the name of a folder
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +257,7 @@ func TestOthers(t *testing.T) {
 		other := o
 		change(&other)
 		s, note := open(t, other)
-		if check(t, s); encoded != rows || !strings.Contains(note, "beside it, of other data, backbones or devices, take") {
+		if check(t, s); encoded != rows || !strings.Contains(note, "caches of other data, backbones or devices take") {
 			t.Errorf("another %s: %d frames were encoded, %q", name, encoded, note)
 		}
 	}
@@ -282,7 +286,7 @@ func TestOthers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "row 29 is damaged (hint: remove that file") {
 		t.Errorf("a damaged row: %v", err)
 	}
-	if err := rewrite(c.path(c.shards[1]), func(b []byte) []byte { // its first two rows change places
+	if err := rewrite(c.path(c.shards[1]), func(b []byte) []byte { // exchanges its first two rows
 		n := c.rowBytes()
 		return slices.Concat(b[:headerBytes], b[headerBytes+n:headerBytes+2*n], b[headerBytes:headerBytes+n], b[headerBytes+2*n:])
 	}); err != nil {
@@ -296,7 +300,7 @@ func TestOthers(t *testing.T) {
 	if err := rewrite(c.path(c.shards[1]), func(b []byte) []byte { return bytes.Replace(b, []byte("features 2 "), []byte("features 1 "), 1) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, note := open(t, o); !strings.Contains(note, "1 were torn or of an earlier version and are computed again") {
+	if _, note := open(t, o); !strings.Contains(note, "1 were damaged or of an older format and are computed again") {
 		t.Errorf("an earlier version: %q", note)
 	}
 	if err := s.Features(t.Context(), []int32{rows}, make([]uint16, patches*width)); err == nil || !strings.Contains(err.Error(), "has 95 rows") {
@@ -304,7 +308,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// keyed is o with the key that Open sets.
+// keyed returns o with the key that Open sets.
 func keyed(o Options) Options {
 	o.Key.Data, _ = o.Data.Fingerprint()
 	o.Key.FrameSize = o.Frames.Size()
@@ -319,8 +323,9 @@ func rewrite(path string, change func(b []byte) []byte) error {
 	return os.WriteFile(path, change(b), 0o666)
 }
 
-// TestLimits: what fits is cached, what does not is computed as needed and says why;
-// a size that was given and that the disk has not is an error.
+// TestLimits checks that a cache is used if it fits into the limit, and that the note
+// says why if it does not. A size for which the disk does not have the space is an
+// error.
 func TestLimits(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
@@ -360,7 +365,7 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-// The numbers follow from the format: 7 stored bits of fraction behind 1.
+// The numbers follow from the format: 7 stored bits of fraction after an implicit 1.
 func TestBF16(t *testing.T) {
 	for v, want := range map[float32]uint16{1: 0x3f80, -2: 0xc000, 1 + 1./256: 0x3f80, 1 + 3./256: 0x3f82, 1 + 1.01/256: 0x3f81, 0: 0,
 		float32(math.Inf(1)): 0x7f80, math.MaxFloat32: 0x7f80} {

@@ -2,28 +2,30 @@ package features
 
 import "context"
 
-// ringBytes is the memory for features that may be wanted again.
+// ringBytes is the memory for features that are retained.
 const ringBytes = 256_000_000
 
-// ring computes features as they are asked for and keeps the latest: a data set of
-// which all fit there is encoded once.
+// ring computes features on request and retains the most recent ones in memory. If
+// all features of a data set fit, each frame is encoded only once.
 type ring struct {
 	Options
-	most   int // slots that there may be
-	slots  [][]uint16
-	rows   []int32       // of each slot
-	at     map[int32]int // the slot of a row
-	oldest int
+	most   int           // maximum number of slots
+	slots  [][]uint16    // features of one row each
+	rows   []int32       // row in each slot
+	at     map[int32]int // slot of each retained row
+	oldest int           // slot to replace next, once all slots are in use
 }
 
+// newRing returns an empty ring with room for at least one row.
 func newRing(o Options) *ring {
 	return &ring{Options: o, most: max(1, ringBytes/max(1, 2*o.Key.numbers())), at: map[int32]int{}}
 }
 
-// Features implements Source.
+// Features implements Source. It copies retained rows, encodes the others once each,
+// and then copies those that the request lists again.
 func (r *ring) Features(ctx context.Context, rows []int32, dst []uint16) error {
 	n := r.Key.numbers()
-	first := map[int32]int{} // of each row that is to be encoded, where it stands in rows
+	first := map[int32]int{} // first index in rows of each row that must be encoded
 	var todo []int32
 	for i, row := range rows {
 		if slot, ok := r.at[row]; ok {
@@ -45,14 +47,16 @@ func (r *ring) Features(ctx context.Context, rows []int32, dst []uint16) error {
 			copy(dst[i*n:][:n], dst[from*n:][:n])
 		}
 	}
+	// Storing may evict rows of this request, so it comes after all of them have been
+	// copied.
 	for _, row := range todo {
-		r.keep(row, dst[first[row]*n:][:n])
+		r.store(row, dst[first[row]*n:][:n])
 	}
 	return nil
 }
 
-// keep puts a row's features in place of the oldest, once all slots are taken.
-func (r *ring) keep(row int32, values []uint16) {
+// store retains a row's features, in a new slot or in place of the oldest.
+func (r *ring) store(row int32, values []uint16) {
 	if len(r.slots) < r.most {
 		r.slots, r.rows = append(r.slots, make([]uint16, len(values))), append(r.rows, row)
 		r.at[row] = len(r.slots) - 1
@@ -65,7 +69,7 @@ func (r *ring) keep(row int32, values []uint16) {
 	r.oldest = (r.oldest + 1) % r.most
 }
 
-// Close frees the memory.
+// Close releases the memory.
 func (r *ring) Close() error {
 	r.slots, r.at = nil, nil
 	return nil

@@ -1,8 +1,15 @@
-// Package lewm is the LeWorldModel family (docs/sources.md#model): a ViT whose
-// class token is projected to one latent a frame, and a causal transformer that
-// predicts the next latent from up to History latents and the action blocks
-// that leave them. LeWM, SCALE and Aux share it; they differ in their loss only.
-// It knows the kernels' contract and layers, but no task, file or planner.
+// Package lewm implements the LeWorldModel family (docs/sources.md#model).
+//
+// The encoder is a ViT. A projector maps its class token to the latent of a frame,
+// one row of D numbers (P = 1). The predictor is a causal transformer that predicts
+// the next latent from up to History latents and the action blocks that follow each
+// of them. The methods LeWM, SCALE and Aux share these models and differ only in
+// their loss.
+//
+// Config is the geometry (model.Geometry and model.Section), and Model is a model in
+// training and in evaluation (model.Learner, model.Differentiable). Importing the
+// package registers the family. It depends on layers and on the kernels' contract,
+// but not on tasks, files or planners.
 package lewm
 
 import (
@@ -11,40 +18,45 @@ import (
 	"strconv"
 )
 
-// Config is the geometry of a model: the [model] section of a preset.
+// Config is the geometry of a model, the [model] table of a preset.
 type Config struct {
-	ImageSize int `toml:"image_size" json:"image_size"` // edge of the frames, pixels
-	Patch     int `toml:"patch" json:"patch"`           // edge of a patch, pixels
-	Width     int `toml:"width" json:"width"`           // of the encoder
+	// Encoder.
+	ImageSize int `toml:"image_size" json:"image_size"` // edge of the frames in pixels
+	Patch     int `toml:"patch" json:"patch"`           // edge of a patch in pixels
+	Width     int `toml:"width" json:"width"`
 	Layers    int `toml:"layers" json:"layers"`
 	Heads     int `toml:"heads" json:"heads"`
-	MLP       int `toml:"mlp" json:"mlp"` // hidden width of an encoder layer
+	MLP       int `toml:"mlp" json:"mlp"` // hidden width of a layer's MLP
 
-	Dim       int `toml:"dim" json:"dim"`             // D, the latent width
+	Dim       int `toml:"dim" json:"dim"`             // D, the width of a latent
 	Projector int `toml:"projector" json:"projector"` // hidden width of both projectors
 
+	// Predictor.
 	PredictorDepth   int `toml:"predictor_depth" json:"predictor_depth"`
 	PredictorHeads   int `toml:"predictor_heads" json:"predictor_heads"`
 	PredictorHeadDim int `toml:"predictor_head_dim" json:"predictor_head_dim"`
 	PredictorMLP     int `toml:"predictor_mlp" json:"predictor_mlp"`
-	// What published configs can vary, 0 where they do not: the width of the
-	// predictor's blocks (dim) and of its output (dim), the hidden width of its
-	// projector (projector), and that of the action embedder in units of dim (4).
+	// Dimensions that only published configs can vary, and 0 for their defaults: the
+	// width of the predictor's blocks (default dim) and of its output (dim), the
+	// hidden width of its projector (projector), and that of the action embedder in
+	// units of dim (4).
 	PredictorWidth int `toml:"-" json:"predictor_width,omitempty"`
 	PredictorOut   int `toml:"-" json:"predictor_out,omitempty"`
 	PredProjector  int `toml:"-" json:"pred_projector,omitempty"`
 	ActionScale    int `toml:"-" json:"action_scale,omitempty"`
 
-	Dropout float64 `toml:"dropout" json:"dropout"` // predictor only
+	Dropout float64 `toml:"dropout" json:"dropout"` // of the predictor; the encoder has none
 
-	History   int `toml:"history" json:"history"`       // frames the predictor sees
+	History   int `toml:"history" json:"history"`       // frames that the predictor sees
 	FrameSkip int `toml:"frame_skip" json:"frame_skip"` // env steps between frames of a clip
-	Smoothed  int `toml:"smoothed_dim" json:"smoothed_dim"`
-	// ActionDim is the task's; presets leave it out.
+	// Smoothed is the number of channels of the action embedder's convolution.
+	Smoothed int `toml:"smoothed_dim" json:"smoothed_dim"`
+	// ActionDim is the number of components of the task's actions. Presets do not set
+	// it.
 	ActionDim int `toml:"-" json:"action_dim"`
 }
 
-// ActionWidth is A, the numbers of an action block.
+// ActionWidth returns A, the width of an action block.
 func (c Config) ActionWidth() int { return c.FrameSkip * c.ActionDim }
 
 // Words implements model.Geometry.
@@ -53,13 +65,14 @@ func (c Config) Words() (encoder, latents, predictor string) {
 		fmt.Sprintf("%d frames, %d blocks, %d heads of %d", c.History, c.PredictorDepth, c.PredictorHeads, c.PredictorHeadDim)
 }
 
-// Tokens of a frame: its patches and the class token.
+// Tokens returns the number of tokens of a frame: its patches and the class token.
 func (c Config) Tokens() int { g := c.ImageSize / c.Patch; return g*g + 1 }
 
-// actionHidden is the hidden width of the action embedder.
+// actionHidden returns the hidden width of the action embedder.
 func (c Config) actionHidden() int { return cmp.Or(c.ActionScale, 4) * c.Dim }
 
-// Validate names the first field that cannot work.
+// Validate returns an error that names the first invalid field. Upper limits keep the
+// sizes of malformed sidecars from overflowing or exhausting memory.
 func (c Config) Validate() error {
 	positive := []struct {
 		name string
@@ -82,7 +95,7 @@ func (c Config) Validate() error {
 	switch {
 	case c.Layers > 1000 || c.PredictorDepth > 1000:
 		return fmt.Errorf("model: layers %d and predictor_depth %d (hint: the published model has 12 and 6)", c.Layers, c.PredictorDepth)
-	case c.ImageSize < c.Patch: // the original drops what a patch does not divide
+	case c.ImageSize < c.Patch: // pixels beyond the last complete patch are dropped, as in stable-worldmodel
 		return fmt.Errorf("model: patch %d is larger than image_size %d (hint: choose a divisor)", c.Patch, c.ImageSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("model: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)

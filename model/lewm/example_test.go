@@ -6,8 +6,8 @@ import (
 	"scalewm/model/lewm"
 )
 
-// The published geometry on a task of two actions: one latent of 192 numbers a
-// frame, blocks of 5 actions, and its number of parameters.
+// The published geometry on a task with actions of two components: one latent of 192
+// numbers per frame, blocks of 5 actions, and the number of parameters.
 func ExampleConfig_Declare() {
 	c := lewm.Config{ImageSize: 224, Patch: 14, Width: 192, Layers: 12, Heads: 3, MLP: 768, Dim: 192, Projector: 2048,
 		PredictorDepth: 6, PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: .1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}

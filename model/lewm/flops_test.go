@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The published geometry and that of 10.77 M parameters (docs/sources.md#parameter-counts).
+// The published geometry and that of 10.77 M parameters
+// (docs/sources.md#parameter-counts).
 var (
 	published = Config{ImageSize: 224, Patch: 14, Width: 192, Layers: 12, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 6,
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
@@ -13,10 +14,12 @@ var (
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
 )
 
-// Counted by others: 5.2 TFLOP for a published training step of 128 clips
-// (docs/sources.md#training-work, nothing left out there); a T1 plan of the smaller model 1.09 TFLOP
-// with keys and values kept and the last position carried alone (a C program written to find out), of which
-// the queries of first positions, in 4 layers of the first window and 3 of each that slides, need not be.
+// Independent counts: 5.2 TFLOP for a published training step of 128 clips
+// (docs/sources.md#training-work, which leaves out nothing), and 1.09 TFLOP for a T1
+// plan of the smaller model with cached keys and values and only the last position in
+// the last layer, counted by a separate C program. The queries of first positions, in
+// 4 layers of the first window and 3 of each that slides, are subtracted from the
+// latter.
 func TestFLOP(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -34,7 +37,8 @@ func TestFLOP(t *testing.T) {
 	}
 }
 
-// Windows that slide cost more than those that grow, by what they compute anew.
+// Windows that slide cost more than those that grow, by the positions that they
+// compute again.
 func TestPlanFLOPByStep(t *testing.T) {
 	step := func(h int) float64 { return smaller.PlanFLOP(1, h) - smaller.PlanFLOP(1, h-1) }
 	if !(step(2) < step(3) && step(3) < step(4)) || step(4) != step(5) {

@@ -11,8 +11,8 @@ import (
 	"scalewm/model/weights"
 )
 
-// hydra is the config.json of a published checkpoint: a tree from which Hydra
-// makes the modules (docs/sources.md#checkpoint-files). What it leaves out is zero.
+// hydra is the config.json of a published checkpoint, a tree from which Hydra
+// constructs the modules (docs/sources.md#checkpoint-files). Absent keys are zero.
 type hydra struct {
 	Encoder   hydraViT `json:"encoder"`
 	Predictor struct {
@@ -36,8 +36,8 @@ type hydra struct {
 	PredProj  hydraMLP `json:"pred_proj"`
 }
 
-// hydraViT is what stable_pretraining's vit_hf takes, or transformers' ViTModel
-// with a config of its own.
+// hydraViT holds the arguments of stable_pretraining's vit_hf, or of transformers'
+// ViTModel, which has them in Config.
 type hydraViT struct {
 	Target    string    `json:"_target_"`
 	Config    *hydraViT `json:"config"`
@@ -49,13 +49,14 @@ type hydraViT struct {
 	Heads     int       `json:"num_attention_heads"`
 	MLP       int       `json:"intermediate_size"`
 
-	// What the original could vary and this ViT does not.
+	// Options of the reference implementation that nn.ViT does not have.
 	Bias     *bool    `json:"qkv_bias"`
 	Eps      *float64 `json:"layer_norm_eps"`
 	Act      string   `json:"hidden_act"`
 	Channels int      `json:"num_channels"`
 }
 
+// hydraMLP holds the arguments of a projector.
 type hydraMLP struct {
 	InputDim  int `json:"input_dim"`
 	HiddenDim int `json:"hidden_dim"`
@@ -66,15 +67,16 @@ type hydraMLP struct {
 	} `json:"norm_fn"`
 }
 
-// sizes are vit_hf's by name; the MLP is four times as wide.
+// sizes are the named sizes of vit_hf. The MLP's hidden layer is four times as wide.
 var sizes = map[string]struct{ width, layers, heads int }{
 	"tiny": {192, 12, 3}, "small": {384, 12, 6}, "base": {768, 12, 12}, "large": {1024, 24, 16}, "huge": {1280, 32, 16},
 }
 
+// hydraHint is appended to errors about a config.json.
 const hydraHint = "(hint: give the config.json that was published with these weights)"
 
-// describe is the geometry that a published checkpoint's config names; what
-// it leaves to defaults is read off the tensors of f.
+// describe returns the geometry of a published checkpoint. It takes each number from
+// the config or, if the config omits it, from the shapes of the tensors in f.
 func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	var t hydra
 	if err := json.Unmarshal(config, &t); err != nil {
@@ -93,7 +95,8 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 		Dropout: t.Predictor.Dropout, History: t.Predictor.NumFrames, Smoothed: t.Action.Smoothed}
 	c.FrameSkip, c.ActionDim = model.SplitBlock(cmp.Or(t.Action.InputDim, f.Axis("action_encoder.patch_embed.weight", 1)))
 	c.complete(f)
-	// A tree that repeats the usual widths names nothing of its own.
+	// Fields for unusual widths stay 0 if the tree states the usual ones, so that
+	// equal models have equal geometries.
 	if t.Predictor.HiddenDim != c.Dim {
 		c.PredictorWidth = t.Predictor.HiddenDim
 	}
@@ -106,10 +109,10 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	if t.Action.MLPScale != 4 {
 		c.ActionScale = t.Action.MLPScale
 	}
-	return c, t.agrees(c)
+	return c, t.checkWidths(c)
 }
 
-// complete reads off the tensors what is still zero.
+// complete sets the fields that are still zero from the shapes of tensors.
 func (c *Config) complete(f *weights.File) {
 	const embeddings, block = "encoder.embeddings.", "predictor.transformer.layers."
 	c.Patch = cmp.Or(c.Patch, f.Axis(embeddings+"patch_embeddings.projection.weight", 2))
@@ -126,7 +129,7 @@ func (c *Config) complete(f *weights.File) {
 	c.Smoothed = cmp.Or(c.Smoothed, f.Axis("action_encoder.patch_embed.weight", 0))
 }
 
-// resolve is the encoder's numbers: those of its size where it names one.
+// resolve returns the encoder's arguments, completed with those of its named size.
 func (v hydraViT) resolve() (hydraViT, error) {
 	if v.Config != nil {
 		v = *v.Config
@@ -137,7 +140,7 @@ func (v hydraViT) resolve() (hydraViT, error) {
 		v.Size = "tiny" // its default
 	}
 	s, ok := sizes[v.Size]
-	if !ok && v.Heads == 0 { // everything else can be read off the tensors
+	if !ok && v.Heads == 0 { // the only number that the tensors' shapes do not show
 		return v, fmt.Errorf("the encoder's size is %q and it names no num_attention_heads (hint: tiny, small, base, large or huge)", v.Size)
 	}
 	if !ok {
@@ -148,8 +151,8 @@ func (v hydraViT) resolve() (hydraViT, error) {
 	return v, nil
 }
 
-// supported refuses the variants of the original's modules that none of the
-// published checkpoints uses and this family does not compute.
+// supported returns an error for variants of the reference implementation's modules
+// that no published checkpoint uses and that this family does not implement.
 func (t *hydra) supported() error {
 	e := t.Encoder
 	if e.Config != nil {
@@ -164,24 +167,25 @@ func (t *hydra) supported() error {
 		{e.Eps != nil && *e.Eps != 1e-12, "an encoder whose layer_norm_eps is not 1e-12"},
 		{e.Act != "" && e.Act != "gelu", "an encoder with hidden_act " + e.Act},
 		{e.Channels != 0 && e.Channels != 3, "an encoder of other than 3 channels"},
-		{t.Projector.odd(), "a projector without BatchNorm1d of eps 1e-5"},
-		{t.PredProj.odd(), "a pred_proj without BatchNorm1d of eps 1e-5"},
+		{t.Projector.unsupportedNorm(), "a projector without BatchNorm1d of eps 1e-5"},
+		{t.PredProj.unsupportedNorm(), "a pred_proj without BatchNorm1d of eps 1e-5"},
 	} {
 		if c.wrong {
-			return fmt.Errorf("%s is not computed here (hint: only LeWM as published, at any size)", c.what)
+			return fmt.Errorf("%s is not supported (hint: this program computes LeWM as published, at any size)", c.what)
 		}
 	}
 	return nil
 }
 
-// odd says whether a projector's norm is named and not BatchNorm1d; one that is
-// not named shows in the tensors.
-func (m hydraMLP) odd() bool {
+// unsupportedNorm reports whether the config names a norm other than BatchNorm1d with
+// the default epsilon. A norm that it does not name is checked by the names of the
+// tensors.
+func (m hydraMLP) unsupportedNorm() bool {
 	return m.Norm.Target != "" && !strings.HasSuffix(m.Norm.Target, "BatchNorm1d") || m.Norm.Eps != nil && *m.Norm.Eps != 1e-5
 }
 
-// agrees checks the widths that the tree names more than once.
-func (t *hydra) agrees(c Config) error {
+// checkWidths compares widths that the tree states more than once.
+func (t *hydra) checkWidths(c Config) error {
 	for _, w := range []struct {
 		name       string
 		says, want int
@@ -191,13 +195,14 @@ func (t *hydra) agrees(c Config) error {
 		{"pred_proj.output_dim", t.PredProj.OutputDim, c.Dim},
 	} {
 		if w.says != 0 && w.says != w.want {
-			return fmt.Errorf("%s is %d where %d is needed (hint: only LeWM as published, at any size)", w.name, w.says, w.want)
+			return fmt.Errorf("%s is %d where %d is needed (hint: this program computes LeWM as published, at any size)", w.name, w.says, w.want)
 		}
 	}
 	return nil
 }
 
-// Hydra implements model.Geometry.
+// Hydra implements model.Geometry. The encoder is described as vit_hf's "tiny" with
+// the arguments that differ from it. There are no additional tensors.
 func (c Config) Hydra() (any, []weights.Tensor) {
 	type tree = map[string]any
 	const swm = "stable_worldmodel.wm.lewm."

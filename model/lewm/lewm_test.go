@@ -24,7 +24,7 @@ func paper() Config {
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
 }
 
-// Counts of docs/sources.md#parameter-counts.
+// The expected counts are those of docs/sources.md#parameter-counts.
 func TestParameterCounts(t *testing.T) {
 	cube, small := paper(), paper()
 	cube.ActionDim = 5
@@ -44,8 +44,8 @@ func TestParameterCounts(t *testing.T) {
 	}
 }
 
-// The state dict of the published model: 303 tensors of 18,042,672 values, the
-// names and shapes of docs/sources.md#tensor-names (its table, with i and j run through).
+// The state dict of the published model has 303 tensors of 18,042,672 values, with
+// the names and shapes of docs/sources.md#tensor-names for all i and j.
 func TestTensorNames(t *testing.T) {
 	m, err := paper().Declare()
 	if err != nil {
@@ -112,7 +112,7 @@ func equal(a, b []int) bool {
 	return true
 }
 
-// stirred is a tiny model whose every number is random, buffers included.
+// stirred returns a tiny model with random values everywhere, including the buffers.
 func stirred(t *testing.T) (device.Device, *Model) {
 	t.Helper()
 	dev := ref.New()
@@ -158,7 +158,8 @@ func download(dev device.Device, m device.Mat) []float64 {
 }
 
 // The untrained predictor is the identity up to position and norm
-// (docs/sources.md#predictor), and the initial values of a tensor do not depend on what else there is.
+// (docs/sources.md#predictor), and the initial values of a tensor do not depend on
+// the other tensors.
 func TestInit(t *testing.T) {
 	dev := ref.New()
 	a, err := New(dev, tiny(), 7)
@@ -189,7 +190,7 @@ func TestInit(t *testing.T) {
 			}
 		}
 	}
-	// Linear weights of PyTorch: bounded by 1/sqrt(fan in), here of width 8.
+	// PyTorch's weights of a linear layer are bounded by 1/sqrt(fan in), here 8.
 	for _, v := range values["projector.net.0.weight"] {
 		if math.Abs(v) > 1/math.Sqrt(8) {
 			t.Errorf("projector.net.0.weight has %g", v)
@@ -197,14 +198,14 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Rollout is the plain loop of docs/sources.md#rollout over windows of 1, 2, 3, 3, 3
-// latents, positions counted from 0 in each, all tokens computed.
+// Rollout equals the plain loop of docs/sources.md#rollout over windows of 1, 2, 3,
+// 3, 3 latents, with positions from 0 in each and all tokens computed.
 func TestRollout(t *testing.T) {
 	dev, m := stirred(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	const episodes, each, h = 2, 3, 5
 	start, cand := upload(dev, r, episodes, 6), upload(dev, r, episodes*each, h*10)
-	after := map[int]device.Mat{} // so many blocks
+	after := map[int]device.Mat{} // latents by number of blocks
 	for t := 1; t <= h; t++ {
 		after[t] = device.NewMat(dev, episodes*each, 6)
 		m.Rollout(after[t], start, cand.Columns(0, t*10), t)
@@ -239,8 +240,8 @@ func same(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// What is rolled out or encoded beside a row does not change its bytes, nor does
-// the place of the row in a chunk, on any device.
+// On all devices, the result of a row does not depend on the other rows that are
+// rolled out or encoded with it, nor on the row's position in a chunk.
 func TestRowsAreAlone(t *testing.T) {
 	devices := []device.Device{ref.New()}
 	for _, precision := range []device.Precision{device.FP32, device.BF16} {
@@ -290,8 +291,8 @@ func rowsAreAlone(t *testing.T, dev device.Device) {
 	}
 }
 
-// Gradients of the whole model, through both paths to the latents, against
-// central differences of 0.5*sum(w*(pred-target)^2)-like scalars.
+// Gradients of the entire model, through both paths to the latents, are compared with
+// central differences of scalars such as 0.5*sum(w*(pred-target)^2).
 func TestModelGradient(t *testing.T) {
 	dev := ref.New()
 	c := tiny()

@@ -5,10 +5,11 @@ import (
 	"scalewm/model/weights"
 )
 
+// init registers the family.
 func init() {
 	model.Register(model.Family{Name: model.FamilyLeWM, Section: "model", New: func() model.Section { return &Config{} }, Decode: model.DecodeAs[Config],
 		Method: model.Baseline, Mark: "projector.net.0.weight", Root: "encoder.embeddings.cls_token",
-		Rename: spelling, Transformers5: weights.Transformers5, Describe: describe})
+		Rename: ourName, Transformers5: weights.Transformers5, Describe: describe})
 }
 
 // Geometry implements model.Section.
@@ -18,26 +19,29 @@ func (c *Config) Geometry(_ model.Method, actionDim int, _ any) (model.Geometry,
 	return g, nil
 }
 
-// Training implements model.Section: the family trains as [train] says.
+// Training implements model.Section. The family uses the [train] table unchanged.
 func (c *Config) Training() (none model.Schedule) { return none }
 
-// With implements model.Section.
+// With implements model.Section. The family does not override the Schedule.
 func (c *Config) With(model.Schedule) model.Section { return c }
 
-// maskToken is a tensor that an encoder may have and never reads here.
+// maskToken is a tensor that published encoders may have. Only the encoder's own
+// pre-training uses it.
 const maskToken = "encoder.embeddings.mask_token"
 
-func spelling(name string) string {
+// ourName implements model.Family.Rename.
+func ourName(name string) string {
 	if name == maskToken {
 		return ""
 	}
 	return weights.Transformers4(name)
 }
 
-// Counts implements model.Trainable: the training steps that the BatchNorms count.
+// Counts implements model.Trainable: the numbers of training steps that the two
+// BatchNorms count.
 func (m *Model) Counts() []model.Count {
 	return []model.Count{{Name: "projector.net.1.num_batches_tracked", N: &m.projector.Batches}, {Name: "pred_proj.net.1.num_batches_tracked", N: &m.predProj.Batches}}
 }
 
-// Ready implements model.Trainable.
+// Ready implements model.Trainable. The model needs no preparation.
 func (m *Model) Ready() (model.World, error) { return m, nil }

@@ -14,8 +14,7 @@ import (
 	"scalewm/model/weights"
 )
 
-// saved writes a model's checkpoint with a sidecar that change spoils
-// after it was written.
+// saved writes a model's checkpoint and applies change to its sidecar afterwards.
 func saved(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
 	t.Helper()
 	config, _ := json.Marshal(m.Config())
@@ -37,7 +36,7 @@ func write(t *testing.T, path string, b []byte) {
 	}
 }
 
-// load is model.Load of what has to be of this family.
+// load calls model.Load for a checkpoint of this family.
 func load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
 	w, s, err := model.Load(dev, path)
 	if err != nil {
@@ -65,11 +64,11 @@ func TestLoad(t *testing.T) {
 	}{
 		"kind":      {func(s *weights.Sidecar) { s.Kind = "other" }, `is of kind "other" (hint: this program knows lewm`},
 		"schema":    {func(s *weights.Sidecar) { s.Schema = 99 }, "schema 99"},
-		"sum":       {func(s *weights.Sidecar) { s.SHA256 = "00" }, "not those of their sidecar"},
+		"sum":       {func(s *weights.Sidecar) { s.SHA256 = "00" }, "checksum differs from that in their sidecar"},
 		"config":    {func(s *weights.Sidecar) { s.Config = []byte(`{"patch":"x"}`) }, "config"},
 		"shape":     {geometry(func(c *Config) { c.Projector++ }), "another geometry"},
 		"deeper":    {geometry(func(c *Config) { c.Layers++ }), "no tensor"},
-		"shallower": {geometry(func(c *Config) { c.Layers-- }), "a tensor the model has not"},
+		"shallower": {geometry(func(c *Config) { c.Layers-- }), "a tensor that the model does not have"},
 	} {
 		_, _, err := load(dev, saved(t, m, c.change))
 		refused(t, name, err, c.want)
@@ -78,7 +77,7 @@ func TestLoad(t *testing.T) {
 	refused(t, "an empty folder", err, "opening weights")
 }
 
-// geometry changes the config of a sidecar.
+// geometry returns a change of the config in a sidecar.
 func geometry(change func(*Config)) func(*weights.Sidecar) {
 	return func(s *weights.Sidecar) {
 		c := tiny()
@@ -104,7 +103,7 @@ func sameTensors(t *testing.T, a, b *Model) {
 	}
 }
 
-// hydraText is the config.json of a geometry.
+// hydraText returns the config.json of a geometry.
 func hydraText(t *testing.T, c Config) []byte {
 	tree, _ := c.Hydra()
 	b, err := json.Marshal(tree)
@@ -114,7 +113,7 @@ func hydraText(t *testing.T, c Config) []byte {
 	return b
 }
 
-// publish writes a model as it would be published: a .pt file and config.json.
+// publish writes a model in the published form, a .pt file and config.json.
 func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.Tensor) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -129,8 +128,8 @@ func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.
 	return dir
 }
 
-// A published checkpoint is found by its folder and by its path, and a wrong
-// one is refused whatever is wrong with it.
+// A published checkpoint can be given by its folder or its path, and every kind of
+// damage is an error.
 func TestLoadPublished(t *testing.T) {
 	dev, m := stirred(t)
 	dir := publish(t, m, slices.Clone[[]weights.Tensor])
@@ -157,7 +156,7 @@ func TestLoadPublished(t *testing.T) {
 		}, ""},
 		"extra": {func(ts []weights.Tensor) []weights.Tensor {
 			return append(ts, weights.Tensor{Name: "encoder.pooler.dense.bias", Shape: []int{1}, F32: []float32{0}})
-		}, "a tensor the model has not: encoder.pooler"},
+		}, "a tensor that the model does not have: encoder.pooler"},
 		"shape": {func(ts []weights.Tensor) []weights.Tensor { ts[4].Shape = []int{1, len(ts[4].F32)}; return ts }, "the model needs"},
 		"nan":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[1] = float32(math.NaN()); return ts }, "has NaN at 1"},
 		"inf":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[0] = float32(math.Inf(-1)); return ts }, "has -Inf at 0"},
@@ -177,7 +176,8 @@ func TestLoadPublished(t *testing.T) {
 	refused(t, "no config.json", err, "config.json")
 }
 
-// The tree of the released models as docs/sources.md#checkpoint-files lists it, and its variants.
+// The tree of the released models, as listed in docs/sources.md#checkpoint-files, and
+// its variants.
 const released = `{"_target_": "stable_worldmodel.wm.lewm.LeWM",
  "encoder": {"_target_": "stable_pretraining.backbone.utils.vit_hf", "size": "tiny", "patch_size": 14, "image_size": 224, "pretrained": false, "use_mask_token": false},
  "predictor": {"_target_": "stable_worldmodel.wm.lewm.module.Predictor", "num_frames": 3, "input_dim": 192, "hidden_dim": 192, "output_dim": 192, "depth": 6, "heads": 16, "mlp_dim": 2048, "dim_head": 64, "dropout": 0.1, "emb_dropout": 0.0},
@@ -185,7 +185,7 @@ const released = `{"_target_": "stable_worldmodel.wm.lewm.LeWM",
  "projector": {"_target_": "m.MLP", "input_dim": 192, "output_dim": 192, "hidden_dim": 2048, "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": true}},
  "pred_proj": {"_target_": "m.MLP", "input_dim": 192, "output_dim": 192, "hidden_dim": 2048, "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}}`
 
-// embedder is a file with only the tensor that the tree does not describe.
+// embedder returns a file that has only the tensor that the tree does not describe.
 func embedder(t *testing.T) *weights.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), weights.PTName)
@@ -233,7 +233,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What Hydra writes is read back, whatever the size.
+// describe reads the trees that Hydra returns, for all sizes.
 func TestHydra(t *testing.T) {
 	wide := tiny()
 	wide.Smoothed, wide.FrameSkip, wide.ActionDim = 7, 1, 3

@@ -8,8 +8,9 @@ import (
 	"scalewm/model/nn"
 )
 
-// Model is the encoder, its projector, the action embedder, the predictor and
-// its output projector, with the tensor names of the reference (docs/sources.md#tensor-names).
+// Model is a model of the family: the encoder and its projector, the action embedder,
+// and the predictor and its output projector. Its tensors have the names of the
+// reference implementation (docs/sources.md#tensor-names).
 type Model struct {
 	model.Base[Config]
 	encoder   *nn.ViT
@@ -19,7 +20,8 @@ type Model struct {
 	predProj  *nn.Projector
 }
 
-// Declare implements model.Geometry.
+// Declare implements model.Geometry. The order of the declarations is that of the
+// tensors in a checkpoint.
 func (c Config) Declare() (model.Trainable, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -38,8 +40,8 @@ func (c Config) Declare() (model.Trainable, error) {
 	return m, nil
 }
 
-// New is an untrained model on dev: the initial values depend on the seed and
-// on the tensors' names alone.
+// New returns an untrained model in evaluation mode on dev. The initial values depend
+// only on the seed and on the tensors' names.
 func New(dev device.Device, c Config, seed int64) (*Model, error) {
 	m, err := c.Declare()
 	if err != nil {
@@ -50,8 +52,9 @@ func New(dev device.Device, c Config, seed int64) (*Model, error) {
 	return m.(*Model), nil
 }
 
-// Forward encodes every frame and predicts the last History of each clip from
-// the true latents before them (docs/sources.md#loss).
+// Forward encodes all B*T frames of a batch. It predicts the latents of frames 1 to
+// History of each clip, each from the encoded latents of the frames before it
+// (docs/sources.md#loss): predictions are not fed back in training.
 func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
 	h := m.Cfg.History
 	t := h + 1
@@ -59,30 +62,32 @@ func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
 	out := model.Output{Emb: p.Mat(n, m.Cfg.Dim)}
 	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, b.Frames, 0, n)))
 	out.Act = m.embedder.Forward(p, b.Actions)
-	out.Target = m.blocks(p, out.Emb, 1)
-	cond := m.blocks(p, out.Act, 0)
-	rows := m.predictor.Forward(p, m.blocks(p, out.Emb, 0), cond, nn.Seqs{Count: b.B, Len: h}, nn.All)
+	out.Target = m.gather(p, out.Emb, 1)
+	cond := m.gather(p, out.Act, 0)
+	rows := m.predictor.Forward(p, m.gather(p, out.Emb, 0), cond, nn.Seqs{Count: b.B, Len: h}, nn.All)
 	out.Pred = m.predProj.Forward(p, rows)
 	return out
 }
 
-// blocks gathers History rows of every clip, from frame `from` on.
-func (m *Model) blocks(p *nn.Pass, src device.Mat, from int) device.Mat {
+// gather copies History consecutive rows of every clip, beginning with frame `from`,
+// from src, (B*T) x cols. The result is (B*History) x cols.
+func (m *Model) gather(p *nn.Pass, src device.Mat, from int) device.Mat {
 	h := m.Cfg.History
 	dst := p.Mat(src.Rows/(h+1)*h, src.Cols)
 	p.Dev.CopyBlocks(dst, h, src.RowRange(from, src.Rows-from), h+1, h, false)
 	return dst
 }
 
-// scatter adds rows gathered by blocks back to where they came from.
+// scatter is the backward pass of gather: it adds the rows of src to those of dst
+// that gather copied.
 func (m *Model) scatter(p *nn.Pass, dst, src device.Mat, from int) {
 	h := m.Cfg.History
 	p.Dev.CopyBlocks(dst.RowRange(from, dst.Rows-from), h+1, src, h, h, true)
 }
 
-// PredictorGrad adds the parameters' gradients of predictor and embedder, and
-// to demb the gradient that reaches the latents: through the predictor's input
-// and, since the reference does not detach it, through the target.
+// PredictorGrad implements model.Trainable. The gradient reaches the latents on two
+// paths: through the predictor's input, and through the target, which the reference
+// implementation does not detach.
 func (m *Model) PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat) {
 	dx, dc := m.predictor.Backward(p, m.predProj.Backward(p, dpred))
 	m.scatter(p, demb, dx, 0)
@@ -92,7 +97,8 @@ func (m *Model) PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat) {
 	m.embedder.Backward(p, dact)
 }
 
-// EncoderGrad adds the gradients of projector and encoder.
+// EncoderGrad implements model.Learner: it adds the gradients of projector and
+// encoder.
 func (m *Model) EncoderGrad(p *nn.Pass, demb device.Mat) {
 	m.encoder.Backward(p, m.projector.Backward(p, demb))
 }

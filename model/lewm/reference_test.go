@@ -16,12 +16,12 @@ import (
 	"scalewm/model/nn"
 )
 
-// committed is where testdata/lewm_paper.py writes.
+// committed is the folder that testdata/lewm_paper.py writes.
 const committed = "testdata/reference"
 
-// TestReference loads weights.pt and config.json as they are published and
-// compares with what the original computed in evaluation mode: our own cases
-// (testdata/lewm_paper.py made them) and those of SCALEWM_REFERENCE_DIR.
+// TestReference loads weights.pt and config.json as they are published, and compares
+// with the results of the reference implementation in evaluation mode: the cases
+// written by testdata/lewm_paper.py and those in SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) { eachPaper(t, checkPaper) }
 
 func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5test.Tree)) {
@@ -42,16 +42,16 @@ func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5tes
 	}
 }
 
-// tolerances are a device's by output (docs/sources.md#reference-tolerances); order is
-// the difference of costs from which on they must be ordered alike.
+// tolerances are those of a device by output (docs/sources.md#reference-tolerances).
+// Candidates whose costs differ by more than order must be ordered in the same way.
 type tolerances struct {
 	emb, act, cls, cost, order float64
 }
 
 var (
 	doubleTolerances = tolerances{1e-9, 1e-9, 1e-9, 1e-9, 1e-8}
-	// Recordings of others: their float64 may start from colours that were
-	// standardised in float32, or by float32 constants.
+	// Cases in SCALEWM_REFERENCE_DIR: their float64 results may start from colours
+	// that were standardised in float32 or with float32 constants.
 	widenedTolerances = tolerances{2e-6, 1e-9, 5e-6, 5e-5, 2e-4}
 	singleTolerances  = tolerances{2e-5, 5e-6, 5e-5, 5e-4, 2e-3}
 	bf16Tolerances    = tolerances{5e-2, 2e-2, 1e-1, 0.6, 1.2}
@@ -84,7 +84,7 @@ func checkPaper(t *testing.T, path string, tree *hdf5test.Tree) {
 	}
 }
 
-// paperCase is one folder on one device.
+// paperCase is a folder, tested on one device.
 type paperCase struct {
 	*testing.T
 	tolerances
@@ -110,7 +110,8 @@ func (c *paperCase) run(path string, dev device.Device) {
 	if side.Kind != model.FamilyLeWM || side.Method != model.Baseline || side.Task != "" {
 		c.Errorf("the sidecar of a published checkpoint: %+v", side)
 	}
-	// The original takes frames of any size; the config names that of the table.
+	// The reference implementation accepts frames of any size. The config has that of
+	// the table.
 	if _, shape := c.read("input/pixels"); len(shape) == 5 && shape[2] != m.Cfg.ImageSize {
 		given := m
 		defer given.Free()
@@ -131,8 +132,8 @@ func (c *paperCase) run(path string, dev device.Device) {
 	}
 }
 
-// resampled is the model for frames of another edge, pixels: the positions are
-// interpolated, as they are when the original's encode is given such frames.
+// resampled returns the model for frames of another edge in pixels, with interpolated
+// positions, as the reference implementation's encode computes for such frames.
 func resampled(t *testing.T, m *Model, edge int) *Model {
 	t.Helper()
 	c := m.Cfg
@@ -153,7 +154,7 @@ func resampled(t *testing.T, m *Model, edge int) *Model {
 	return g
 }
 
-// frames uploads an array of frames and counts them.
+// frames uploads an array of frames and returns their number.
 func (c *paperCase) frames(name string) (px device.Bytes, n int, shape []int) {
 	c.Helper()
 	v, shape := c.read("input/" + name)
@@ -183,7 +184,7 @@ func (c *paperCase) cls() {
 	c.close("cls", download(c.m.Dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, nil, 0, n))), c.tolerances.cls)
 }
 
-// actions uploads blocks of actions, one a row; NaN becomes 0.
+// actions uploads action blocks, one per row. NaN becomes 0.
 func (c *paperCase) actions(name string) (device.Mat, []int) {
 	c.Helper()
 	v, shape := c.read("input/" + name)
@@ -201,7 +202,7 @@ func (c *paperCase) actions(name string) (device.Mat, []int) {
 	return m, shape
 }
 
-// predict compares the predictions from the first frames of every clip of T.
+// predict compares the predictions from the first frames of every clip of T frames.
 func (c *paperCase) predict(emb, act device.Mat, t int) {
 	want, shape := c.read("f64/pred")
 	k, dev := shape[1], c.m.Dev
@@ -222,7 +223,7 @@ func (c *paperCase) plan(start device.Mat) {
 	blocks, shape := c.actions("candidates")
 	s, h, dev := shape[1], shape[2], c.m.Dev
 	candidates := blocks.Reshape(start.Rows*s, h*c.m.Cfg.ActionWidth())
-	// The recorded path is the start and what 1 to h blocks lead to.
+	// The recorded path has the start and the latents after 1 to h blocks.
 	path := device.NewMat(dev, candidates.Rows*(h+1), c.m.Cfg.Dim)
 	for i := range candidates.Rows {
 		dev.Copy(path.RowRange(i*(h+1), 1), start.RowRange(i/s, 1))
@@ -239,8 +240,8 @@ func (c *paperCase) plan(start device.Mat) {
 	c.ordered(got, s)
 }
 
-// ordered checks that candidates of an episode whose costs differ clearly are
-// ordered alike.
+// ordered checks that candidates of an episode whose costs clearly differ are in the
+// same order.
 func (c *paperCase) ordered(got []float64, s int) {
 	want, _ := c.read("f64/cost")
 	for i := range want {
@@ -252,7 +253,7 @@ func (c *paperCase) ordered(got []float64, s int) {
 	}
 }
 
-// close compares with an array of float64 by absolute difference.
+// close compares values with an array of float64, by absolute difference.
 func (c *paperCase) close(name string, got []float64, tol float64) {
 	c.Helper()
 	want, _ := c.read("f64/" + name)

@@ -8,15 +8,15 @@ import (
 	"scalewm/model/nn"
 )
 
-// A Model has gradients of its planning cost.
 var _ model.Differentiable = (*Model)(nil)
 
-// gradRows bounds the candidates whose activations are kept at once; a row's
-// result does not depend on it.
+// gradRows is the number of candidates whose activations are held in memory at a
+// time. The results do not depend on it.
 const gradRows = 256
 
-// CostGrad implements model.Differentiable: cost is E x C, grad and candidates
-// (E*C) x (h*A), start and goal E x D.
+// CostGrad implements model.Differentiable. cost is E x C, candidates and grad are
+// (E*C) x (h*A), and start and goal are E x D. It splits the candidates into chunks
+// of gradRows and processes each one forward and backward.
 func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int) {
 	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.Cfg.ActionWidth() || goal.Rows != start.Rows {
 		panic(fmt.Sprintf("lewm: gradients of %s candidates of %d blocks of %d from %s starts to %s goals",
@@ -38,7 +38,8 @@ func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int) 
 	m.Dev.Copy(cost, costs.Reshape(cost.Rows, cost.Cols))
 }
 
-// repeated is each row of x as often as rows of all rows have it, one after the other.
+// repeated returns a matrix with the given number of rows, in which each row of x is
+// repeated equally often: one row per episode becomes one row per candidate.
 func (m *Model) repeated(p *nn.Pass, x device.Mat, rows int) device.Mat {
 	dst, each := p.Mat(rows, x.Cols), rows/x.Rows
 	for e := range x.Rows {
@@ -47,17 +48,18 @@ func (m *Model) repeated(p *nn.Pass, x device.Mat, rows int) device.Mat {
 	return dst
 }
 
-// rollout is n candidates on their way through h blocks. Only the latents are
-// kept: on the way back every step is computed again, so that memory does not
-// grow with h.
+// rollout holds n candidates of h blocks during CostGrad. The forward pass stores
+// only the latents. The backward pass computes the activations of each step again
+// (gradient checkpointing), so that memory does not grow with h.
 type rollout struct {
 	m    *Model
 	p    *nn.Pass
 	n, h int
-	z    device.Mat // n*(h+1) x D: start and the latents after 1..h blocks
-	act  device.Mat // n*h x D: embedded blocks
+	z    device.Mat // (n*(h+1)) x D: row i*(h+1)+t is candidate i's latent after t blocks
+	act  device.Mat // (n*h) x D: the embedded blocks
 }
 
+// forward embeds the candidates, n x (h*A), and fills z.
 func (r *rollout) forward(candidates device.Mat) {
 	r.act = r.m.embedder.Forward(r.p, candidates.Reshape(r.n*r.h, r.m.Cfg.ActionWidth()))
 	for t := range r.h {
@@ -67,13 +69,15 @@ func (r *rollout) forward(candidates device.Mat) {
 	}
 }
 
-// window is the first frame and the number of frames that step t sees.
+// window returns the first frame and the number of frames that step t sees.
 func (r *rollout) window(t int) (first, frames int) {
 	frames = min(t+1, r.m.Cfg.History)
 	return t + 1 - frames, frames
 }
 
-// step predicts latent t+1, as predictBlocks does.
+// step predicts latent t+1 of all candidates. It computes what predictBlocks
+// computes, without cached keys and values, since it needs all activations of the
+// window for the backward pass.
 func (r *rollout) step(t int) {
 	m, p := r.m, r.p
 	lo, w := r.window(t)
@@ -84,7 +88,9 @@ func (r *rollout) step(t int) {
 	m.predProj.Into(p, r.z.Every(t+1, r.h+1), last)
 }
 
-// backward writes the costs, n x 1, and their gradients in the candidates.
+// backward writes the costs, n x 1, and their gradients with respect to the
+// candidates, n x (h*A). The cost is the squared distance between the last latent and
+// the goal, whose gradient is 2*(end - goal).
 func (r *rollout) backward(costs, grad, goals device.Mat) {
 	m, p, d := r.m, r.p, r.m.Dev
 	end := r.z.Every(r.h, r.h+1)
@@ -98,6 +104,7 @@ func (r *rollout) backward(costs, grad, goals device.Mat) {
 		lo, w := r.window(t)
 		r.step(t)
 		dout := p.Mat(r.n, m.Cfg.Dim)
+		// dz of latent t+1 is complete: all later steps have added to it.
 		d.Copy(dout, dz.Every(t+1, r.h+1))
 		dx, dc := m.predictor.Backward(p, m.predProj.Backward(p, dout))
 		d.CopyBlocks(dz.RowRange(lo, dz.Rows-lo), r.h+1, dx, w, w, true)

@@ -13,7 +13,7 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// costGrads are the costs and gradients of a model's candidates.
+// costGrads returns the costs and gradients of candidates.
 func costGrads(m *Model, start, goal, candidates device.Mat, h int) (cost, grad []float64) {
 	d := m.Device()
 	c, g := device.NewMat(d, start.Rows, candidates.Rows/start.Rows), device.NewMat(d, candidates.Rows, candidates.Cols)
@@ -21,8 +21,8 @@ func costGrads(m *Model, start, goal, candidates device.Mat, h int) (cost, grad 
 	return download(d, c), download(d, g)
 }
 
-// TestCostGrad: the costs are Rollout's, the gradients those of central
-// differences, over more steps than the predictor sees.
+// TestCostGrad compares the costs with those of Rollout and the gradients with
+// central differences, over more steps than the predictor sees.
 func TestCostGrad(t *testing.T) {
 	dev, m := stirred(t)
 	r := rand.New(rand.NewPCG(11, 12))
@@ -49,7 +49,7 @@ func TestCostGrad(t *testing.T) {
 		down := value()
 		x[i] = old
 		for c := range up {
-			want := 0.0 // of other candidates' costs
+			want := 0.0 // for the costs of other candidates
 			if c == i/cand.Cols {
 				want = grad[i]
 			}
@@ -90,7 +90,7 @@ func costGradReference(t *testing.T, dev device.Device, name string) {
 	}
 	matrix := func(v []float64, rows int) device.Mat {
 		for i := range v {
-			if math.IsNaN(v[i]) { // a missing action is the mean one
+			if math.IsNaN(v[i]) { // a missing action counts as the mean
 				v[i] = 0
 			}
 		}
@@ -117,8 +117,8 @@ func costGradReference(t *testing.T, dev device.Device, name string) {
 	}
 }
 
-// TestCostGradRowsAreAlone: the same bytes whoever is judged beside a candidate,
-// and wherever a chunk ends.
+// TestCostGradRowsAreAlone checks that a candidate's result does not depend on the
+// other candidates, nor on where a chunk ends.
 func TestCostGradRowsAreAlone(t *testing.T) {
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
 		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})

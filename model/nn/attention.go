@@ -2,22 +2,30 @@ package nn
 
 import "scalewm/model/device"
 
-// Attention is a packed q|k|v projection, softmax attention by head and an
-// output projection; dropout acts on the probabilities (Drop, mask Site) and on
-// the output (OutDrop, Site+1).
+// Attention is multi-head softmax attention: a packed q|k|v projection, attention per
+// head, and an output projection. Dropout acts on the attention probabilities (rate
+// Drop, mask Site) and on the output (rate OutDrop, mask Site+1).
+//
+// Rows are tokens, grouped by sequence as Seqs says. The packed columns are all heads
+// of q, then of k, then of v.
 type Attention struct {
 	QKV, Out   *Linear
-	Heads, Dim int // Dim columns a head
-	Block      int // of the mask: 0 none, 1 causal (device.Heads)
+	Heads, Dim int // number of heads, and columns per head
+	Block      int // mask, as in device.Heads: 0 none, 1 causal, n block-causal
 	Drop       float64
 	OutDrop    float64
 	Site       int
 
+	// What the last Into saved for Backward: the tokens x, their projections q and kv
+	// (k|v), the output of the attention before Out, and the log-sum-exp of each
+	// query's scores.
 	x, q, kv, att, lse device.Mat
 	seqs               Seqs
 	token              int
 }
 
+// heads returns the shape of the attention kernel's call. With a single token per
+// sequence the kernel gets one query per sequence.
 func (a *Attention) heads(p *Pass) device.Heads {
 	h := device.Heads{Seqs: a.seqs.Count, Len: a.seqs.Len, Heads: a.Heads, Dim: a.Dim, Block: a.Block, Drop: p.Dropout(a.Site, a.Drop)}
 	if a.token != All {
@@ -26,19 +34,21 @@ func (a *Attention) heads(p *Pass) device.Heads {
 	return h
 }
 
-// width is that of q, of k and of v.
+// width returns the number of columns of q, which is also that of k and of v.
 func (a *Attention) width() int { return a.Heads * a.Dim }
 
-// query and keys are the parts of the packed projection.
+// query and keys are views of the layer QKV that compute only q, or only k|v.
 func (a *Attention) query() *Linear { return a.QKV.rows(0, a.width()) }
 func (a *Attention) keys() *Linear  { return a.QKV.rows(a.width(), 2*a.width()) }
 
-// split sees packed columns as parts of a width.
+// split returns views of the first width columns of m and of the remaining ones.
 func split(m device.Mat, width int) (first, second device.Mat) {
 	return m.Columns(0, width), m.Columns(width, m.Cols-width)
 }
 
-// project computes q and k|v: in one product, or q of the queries tokens only.
+// project computes q and k|v. If all tokens are queries, one GEMM computes the packed
+// columns. Otherwise keys and values are still needed for every token, but q only for
+// the one token of each sequence.
 func (a *Attention) project(p *Pass) {
 	if a.token == All {
 		a.q, a.kv = split(a.QKV.activations(p, a.x), a.width())
@@ -47,9 +57,11 @@ func (a *Attention) project(p *Pass) {
 	a.q, a.kv = a.query().activations(p, a.seqs.only(a.x, a.token)), a.keys().activations(p, a.x)
 }
 
-// Into computes dst from the tokens x: all of them, or only one of every
-// sequence, which then are dst's rows (with a mask it must be the last, which
-// the kernel takes the only query for). ep is what happens to the result after its dropout.
+// Into computes dst from the tokens x, (Count*Len) x D. If token is All, dst has one
+// row per token. Otherwise only that token of each sequence attends, and dst has
+// Count rows. With a mask the token must be the last one, because the kernel takes
+// its queries to be the last of a sequence. ep is the epilogue of the output
+// projection, applied after the output's dropout.
 func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep device.Epilogue) {
 	a.x, a.seqs, a.token = x, s, token
 	a.project(p)
@@ -61,8 +73,8 @@ func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep devic
 	a.Out.Into(p, dst, a.att, ep)
 }
 
-// Backward adds the parameters' gradients and returns that of the tokens. dy
-// has dst's rows; with dropout it is changed.
+// Backward adds the gradients of the parameters and returns that of the tokens,
+// shaped as x. dy has the shape of dst. With dropout, Backward overwrites dy.
 func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 	p.drop(dy, p.Dropout(a.Site+1, a.OutDrop))
 	datt := a.Out.Backward(p, dy, a.att)
@@ -74,6 +86,9 @@ func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 	}
 	dq, dkv := p.Activations(a.q.Rows, a.width()), p.Activations(a.x.Rows, 2*a.width())
 	a.grad(p, dq, dkv, datt)
+	// Keys and values came from every token and the query from one token of each
+	// sequence: the first product writes all rows of dx, the second adds to the rows
+	// of that token.
 	a.keys().Grad(p, dkv, a.x)
 	a.query().Grad(p, dq, a.seqs.only(a.x, a.token))
 	dx := p.Mat(a.x.Rows, a.x.Cols)
@@ -82,7 +97,7 @@ func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 	return dx
 }
 
-// grad is the way back through the softmax.
+// grad backpropagates datt through the softmax and writes dq and dkv.
 func (a *Attention) grad(p *Pass, dq, dkv, datt device.Mat) {
 	k, v := split(a.kv, a.width())
 	dk, dv := split(dkv, a.width())

@@ -14,15 +14,15 @@ import (
 	"scalewm/model/objective"
 )
 
-// oracle writes a formula a second time in Gorgonia, whose autodiff then gives
-// the gradients. It uses matrix products with constant matrices where we use
-// views and sums, so that little of that engine has to be trusted.
+// oracle states a formula a second time in Gorgonia, whose automatic differentiation then
+// gives the expected gradients. It uses matrix products with constant matrices where the
+// package uses views and sums, so that the tests depend on few operations of Gorgonia.
 type oracle struct {
 	*testing.T
 	dev    device.Device
 	g      *G.ExprGraph
 	inputs []*G.Node
-	grads  []device.Mat // ours, of the same inputs
+	grads  []device.Mat // this package's gradients of the same inputs
 }
 
 func newOracle(t *testing.T) *oracle { return &oracle{T: t, dev: ref.New(), g: G.NewGraph()} }
@@ -38,14 +38,14 @@ func (o *oracle) matrix(rows, cols int, v []float64) *G.Node {
 		G.WithValue(tensor.New(tensor.WithShape(rows, cols), tensor.WithBacking(append([]float64(nil), v...)))))
 }
 
-// input is a matrix whose gradient is compared with grad.
+// input adds a matrix whose gradient is compared with grad.
 func (o *oracle) input(m, grad device.Mat) *G.Node {
 	n := o.matrix(m.Rows, m.Cols, o.values(m))
 	o.inputs, o.grads = append(o.inputs, n), append(o.grads, grad)
 	return n
 }
 
-// fill is a constant matrix.
+// fill returns a constant matrix.
 func (o *oracle) fill(rows, cols int, f func(r, c int) float64) *G.Node {
 	v := make([]float64, rows*cols)
 	for i := range v {
@@ -58,12 +58,12 @@ func (o *oracle) constant(rows, cols int, v float64) *G.Node {
 	return o.fill(rows, cols, func(int, int) float64 { return v })
 }
 
-// columns picks columns [from, from+n) of x by a product.
+// columns returns columns [from, from+n) of x, by a matrix product.
 func (o *oracle) columns(x *G.Node, from, n int) *G.Node {
 	return mul(x, o.fill(x.Shape()[1], n, func(r, c int) float64 { return one(r == from+c) }))
 }
 
-// rows picks rows from, from+step, ... of x by a product.
+// rows returns rows from, from+step, ... of x, by a matrix product.
 func (o *oracle) rows(x *G.Node, from, step, n int) *G.Node {
 	return mul(o.fill(n, x.Shape()[0], func(r, c int) float64 { return one(c == from+r*step) }), x)
 }
@@ -90,7 +90,7 @@ func (o *oracle) shift(x *G.Node, v float64) *G.Node {
 	return add(x, o.constant(x.Shape()[0], x.Shape()[1], v))
 }
 
-// spread repeats a row for every row of like.
+// spread repeats a row once for every row of like.
 func (o *oracle) spread(row *G.Node, rows int) *G.Node { return mul(o.constant(rows, 1, 1), row) }
 
 func (o *oracle) linear(x *G.Node, l *nn.Linear) *G.Node {
@@ -101,7 +101,7 @@ func (o *oracle) linear(x *G.Node, l *nn.Linear) *G.Node {
 	return y
 }
 
-// normal is LayerNorm without its affine part.
+// normal computes LayerNorm without its affine part.
 func (o *oracle) normal(x *G.Node, eps float64) *G.Node {
 	n := x.Shape()[1]
 	mean := o.constant(n, n, 1/float64(n))
@@ -125,7 +125,8 @@ func (o *oracle) act(x *G.Node, act device.Act) *G.Node {
 	return nil
 }
 
-// attend is softmax attention by sequence and head; what is masked has weight 0.
+// attend computes softmax attention per sequence and head. Masked positions have
+// weight 0.
 func (o *oracle) attend(qkv *G.Node, s nn.Seqs, a *nn.Attention) *G.Node {
 	width := a.Heads * a.Dim
 	var out *G.Node
@@ -151,7 +152,8 @@ func (o *oracle) attend(qkv *G.Node, s nn.Seqs, a *nn.Attention) *G.Node {
 	return out
 }
 
-// compare runs the graph for sum(weight*y) and holds value and gradients to ours.
+// compare evaluates sum(weight*y) and its gradients and compares them with this
+// package's.
 func (o *oracle) compare(y *G.Node, ours, weight []float64) {
 	o.Helper()
 	s := y.Shape()
@@ -203,7 +205,7 @@ func random(o *oracle, r *rand.Rand, rows, cols int) device.Mat {
 	return m
 }
 
-// prepare gives a set random values and a pass to run it in.
+// prepare fills a set with random values and returns a pass to run it in.
 func (o *oracle) prepare(s *nn.Set, r *rand.Rand) *nn.Pass {
 	s.Alloc(o.dev, true)
 	s.Init(o.dev, func(string) *rand.Rand { return r })

@@ -6,25 +6,29 @@ import (
 	"scalewm/model/device"
 )
 
-// CausalConfig is the geometry of a Causal.
+// CausalConfig is the geometry of a Causal: Dim columns per token, Depth layers,
+// Heads heads of HeadDim columns, MLP hidden columns.
 type CausalConfig struct {
-	Frames, Patches                 int // of the position table
+	// Frames x Patches is the number of rows of the position table.
+	Frames, Patches                 int
 	Dim, Depth, Heads, HeadDim, MLP int
 	Dropout                         float64
 }
 
-// Causal is the transformer of DINO-WM (docs/sources.md#dino-wm): pre-norm blocks over
-// the patches of a few frames, each of which sees its own frame and those before it.
+// Causal is the transformer of DINO-WM (docs/sources.md#dino-wm): pre-norm blocks
+// over the patches of up to Frames frames. Every patch attends to all patches of its
+// own frame and of earlier frames.
 type Causal struct {
 	cfg    CausalConfig
 	pos    *Param
 	blocks []*Block
 	norm   *LayerNorm
 
+	// seqs is the shape of the last Forward, for Backward.
 	seqs Seqs
 }
 
-// NewCausal declares the tensors under name.
+// NewCausal declares the layers' tensors in s, with names that begin with name.
 func NewCausal(s *Set, name string, c CausalConfig) *Causal {
 	n := c.Frames * c.Patches
 	r := &Causal{cfg: c, pos: s.Param(name+".pos_embedding", n, c.Dim, Normal(1), 1, n, c.Dim)}
@@ -36,14 +40,16 @@ func NewCausal(s *Set, name string, c CausalConfig) *Causal {
 		b.att = newMaskedAttention(s, att, c.Dim, c.Heads, c.HeadDim, c.Patches, c.Dropout)
 		b.after = NewLayerNorm(s, mlp+"0", c.Dim, innerEps)
 		b.mlp = newFeedForward(s, mlp, c.Dim, c.MLP, c.Dropout)
+		// Attention and MLP have two dropout masks each.
 		b.att.Site, b.mlp.Site = 4*i, 4*i+2
 		r.blocks = append(r.blocks, b)
 	}
 	return r
 }
 
-// Forward is the outputs of the tokens x, (Count*Len) x Dim with Len a whole number of
-// frames, at most Frames of them. x is changed in place.
+// Forward returns the outputs for the tokens x, (Count*Len) x Dim. Len is a multiple
+// of Patches, at most Frames*Patches. Forward overwrites x, which serves as the
+// residual stream.
 func (r *Causal) Forward(p *Pass, x device.Mat, s Seqs) device.Mat {
 	r.seqs = s
 	p.Dev.CopyBlocks(x, s.Len, r.pos.Value, 0, s.Len, true)
@@ -55,7 +61,7 @@ func (r *Causal) Forward(p *Pass, x device.Mat, s Seqs) device.Mat {
 	return y
 }
 
-// Backward adds the parameters' gradients and returns that of the tokens.
+// Backward adds the gradients of the parameters and returns that of the tokens.
 func (r *Causal) Backward(p *Pass, dy device.Mat) device.Mat {
 	dx := p.Mat(dy.Rows, dy.Cols)
 	r.norm.BackwardInto(p, dx, dy, false)
@@ -66,17 +72,28 @@ func (r *Causal) Backward(p *Pass, dy device.Mat) device.Mat {
 	return dx
 }
 
-// CausalUnroll is a Causal that predicts frame after frame for n sequences at once, in
-// evaluation mode, with all that can be kept: while the window grows, keys and values of
-// earlier frames stay and one frame a step is new; of the last layer only the last frame
-// goes on. Once the window slides positions change, and it is computed anew. Rows are by
-// token: row = token*n + sequence, tokens counted frame*Patches + patch.
+// CausalUnroll runs a Causal frame by frame for n sequences at once, in evaluation
+// mode. It avoids all work that does not change the result
+// (docs/sources.md#dino-wm-work):
+//
+//   - While the window of frames grows, it caches keys and values of earlier frames,
+//     so that a step computes one new frame.
+//   - After the last layer's attention only the last frame is needed, so that the
+//     rest of that layer runs on its rows alone.
+//
+// Once the window slides, every frame has another position in the window and hence
+// other values, so that all frames are computed again.
+//
+// Rows are ordered by token: row = token*n + sequence, with token = frame*Patches +
+// patch. A new frame then appends rows to the cache, instead of inserting some into
+// each sequence.
 type CausalUnroll struct {
 	window
 	r *Causal
 }
 
-// Unroll begins with n sequences whose predictions see that many frames.
+// Unroll returns a CausalUnroll for n sequences with a window of the given number of
+// frames.
 func (r *Causal) Unroll(p *Pass, n, frames int) *CausalUnroll {
 	u := &CausalUnroll{r: r, window: window{p: p, n: n, frames: frames, tokens: r.cfg.Patches}}
 	for _, b := range r.blocks {
@@ -85,8 +102,9 @@ func (r *Causal) Unroll(p *Pass, n, frames int) *CausalUnroll {
 	return u
 }
 
-// Next is the outputs of frame t, (Patches*n) x Dim. tokens writes a frame's tokens to
-// dst with their positions, Patches x Dim, added. Steps go up from t = 0.
+// Next returns the outputs for frame t, (Patches*n) x Dim. tokens must write the
+// tokens of the given frame to dst, (Patches*n) x Dim, with positions, Patches x Dim,
+// added. Next must be called for t = 0, 1, 2, ... in order.
 func (u *CausalUnroll) Next(t int, tokens func(dst, positions device.Mat, frame int)) device.Mat {
 	p, patches := u.p, u.r.cfg.Patches
 	rows := patches * u.n
@@ -104,12 +122,13 @@ func (u *CausalUnroll) Next(t int, tokens func(dst, positions device.Mat, frame 
 	return y
 }
 
-// extend is Forward of the last tokens of a window, rows x, whose queries, keys and
-// values join those of earlier tokens in window; only the last `queries` tokens go on,
-// which is what it returns of x.
+// extend runs the block for the newest tokens of a window, x, in evaluation mode. It
+// stores their queries, keys and values in the last rows of window, which already
+// holds those of earlier tokens. Only the last `queries` tokens of each of the n
+// sequences are updated, and extend returns the view of their rows.
 func (b *Block) extend(p *Pass, x, window device.Mat, n, queries int) device.Mat {
 	in := b.before.Forward(p, x)
-	x = last(x, queries*n)
+	x = lastRows(x, queries*n)
 	b.att.Out.Into(p, x, b.att.extend(p, window, in, n, queries), device.Epilogue{Add: true})
 	b.mlp.Into(p, x, b.after.Forward(p, x), device.Epilogue{Add: true})
 	return x

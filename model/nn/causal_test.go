@@ -8,9 +8,10 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// TestCausalUnroll: with everything kept that can be, each step gives what the whole
-// transformer gives for the last frames of that step. In float64 what differs is the
-// order of nothing: 1e-12. The table has a position more than a window needs.
+// TestCausalUnroll compares each step of an unroll, which caches keys and values,
+// with Forward on the frames in the window of that step. Both add in the same order,
+// so that in float64 they agree within 1e-12. The table has one position more than a
+// window needs.
 func TestCausalUnroll(t *testing.T) {
 	const n, steps, window, patches, dim = 3, 5, 3, 4, 6
 	dev := ref.New()
@@ -26,7 +27,7 @@ func TestCausalUnroll(t *testing.T) {
 		}))
 		w := min(step+1, window)
 		x := p.Mat(n*w*patches, dim)
-		for i := range n { // by sequence, as Forward wants its rows
+		for i := range n { // Forward expects rows ordered by sequence
 			dev.Copy(x.RowRange(i*w*patches, w*patches), z.RowRange((step+1-w)*patches*n, w*patches*n).Every(i, n))
 		}
 		want := values(dev, r.Forward(p, x, Seqs{Count: n, Len: w * patches}))

@@ -2,8 +2,8 @@ package nn
 
 import "scalewm/model/device"
 
-// NewAdaLNBlockForTest is one block of a predictor with another non-linearity,
-// since other engines have no exact GELU.
+// NewAdaLNBlockForTest returns one block of a predictor with another non-linearity, since
+// Gorgonia has no exact GELU.
 func NewAdaLNBlockForTest(s *Set, c PredictorConfig, act device.Act) *AdaLNBlock {
 	b := newAdaLNBlock(s, "b.", c)
 	b.mlp.Act = act

@@ -9,8 +9,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// layer is one thing under a gradient check: a forward from inputs to an
-// output, and a backward from the output's gradient to the inputs'.
+// layer is the subject of a gradient check: a forward pass from inputs to an output,
+// and a backward pass from the output's gradient to those of the inputs.
 type layer struct {
 	set      *Set
 	inputs   []device.Mat
@@ -30,8 +30,8 @@ func random(dev device.Device, r *rand.Rand, rows, cols int) device.Mat {
 	return m
 }
 
-// ready allocates a set and gives it random values, so that nothing (zero
-// biases, zero AdaLN) hides an error.
+// ready allocates a set and fills it with random values, because zero biases or a zero
+// AdaLN would hide errors.
 func ready(dev device.Device, s *Set, r *rand.Rand) {
 	s.Alloc(dev, true)
 	v := make([]float64, s.Len())
@@ -137,10 +137,10 @@ func TestGradients(t *testing.T) {
 		"modulated norms": func(s *Set, r *rand.Rand) layer {
 			h := branch{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, "n", 6, innerEps)}
 			x, shift, scale := random(dev, r, 4, 6), random(dev, r, 4, 6), random(dev, r, 4, 6)
-			return layer{s, []device.Mat{x, shift, scale}, func(p *Pass) device.Mat { return h.enter(p, x, shift, scale) },
+			return layer{s, []device.Mat{x, shift, scale}, func(p *Pass) device.Mat { return h.modulate(p, x, shift, scale) },
 				func(p *Pass, dy device.Mat) []device.Mat {
 					dx, dshift, dscale := p.Zero(4, 6), p.Mat(4, 6), p.Mat(4, 6)
-					h.leave(p, dx, dshift, dscale, dy, scale)
+					h.modulateGrad(p, dx, dshift, dscale, dy, scale)
 					return []device.Mat{dx, dshift, dscale}
 				}}
 		},
@@ -174,7 +174,7 @@ func TestGradients(t *testing.T) {
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
 			var s Set
-			r := stream(1) // of each case alone: maps have no order
+			r := stream(1) // one per case, since the iteration order of maps varies
 			l := build(&s, r)
 			ready(dev, &s, r)
 			checkGradients(t, dev, l)

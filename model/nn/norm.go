@@ -2,21 +2,27 @@ package nn
 
 import "scalewm/model/device"
 
-// LayerNorm normalises rows; without Gamma it has no affine part, and is computed within an AdaLN.
+// LayerNorm normalises each row to mean 0 and variance 1, then scales and shifts it
+// by Gamma and Beta. Without Gamma it has no affine part; it is then computed as the
+// outer norm of device.Norms.AdaLN.
 type LayerNorm struct {
 	Gamma, Beta *Param
 	Eps         float64
 
+	// Saved for Backward: the normalised rows, and 1/standard deviation of each row
+	// (Rows x 1).
 	xhat, rstd device.Mat
 }
 
-// NewLayerNorm declares name.weight = 1 and name.bias = 0.
+// NewLayerNorm declares name.weight = 1 and name.bias = 0 with n numbers each.
 func NewLayerNorm(s *Set, name string, n int, eps float64) *LayerNorm {
 	return &LayerNorm{s.Vector(name+".weight", n, Const(1)), s.Vector(name+".bias", n, Const(0)), eps, device.Mat{}, device.Mat{}}
 }
 
-// keep makes room for what Backward needs of rows such as x, where it will follow.
-func (l *LayerNorm) keep(p *Pass, x device.Mat) {
+// allocSaved allocates what Backward needs for rows shaped as x, or clears it in a
+// pass without Backward. xhat of an affine norm may be bf16. Without an affine part
+// it stays float32, because the gradient of AdaLN's scale is computed from it.
+func (l *LayerNorm) allocSaved(p *Pass, x device.Mat) {
 	l.rstd, l.xhat = p.saved(x.Rows, 1), device.Mat{}
 	switch {
 	case !p.saves():
@@ -27,21 +33,22 @@ func (l *LayerNorm) keep(p *Pass, x device.Mat) {
 	}
 }
 
-// Forward returns the normalised rows of x in new memory that products read,
-// since one follows everywhere.
+// Forward returns the normalised rows of x in new memory. They are stored as
+// activations, since a GEMM reads them wherever Forward is used.
 func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
 	y := p.Activations(x.Rows, x.Cols)
 	l.Into(p, y, x)
 	return y
 }
 
-// Into writes the normalised rows of x to y.
+// Into writes the normalised rows of x to y. y may be x.
 func (l *LayerNorm) Into(p *Pass, y, x device.Mat) {
-	l.keep(p, x)
+	l.allocSaved(p, x)
 	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
 }
 
-// BackwardInto adds the parameters' gradients and writes (or adds) that of x.
+// BackwardInto adds the gradients of the parameters, and writes the gradient of x to
+// dx, or adds it if add is true.
 func (l *LayerNorm) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 	if l.Gamma == nil {
 		p.Dev.LayerNormGrad(dx, device.Mat{}, device.Mat{}, dy, l.xhat, l.rstd, device.Mat{}, add)
@@ -50,17 +57,24 @@ func (l *LayerNorm) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 	p.Dev.LayerNormGrad(dx, l.Gamma.Grad, l.Beta.Grad, dy, l.xhat, l.rstd, l.Gamma.Value, add)
 }
 
-// Projector is Linear, BatchNorm over all rows, GELU, Linear (docs/sources.md#projector).
+// Projector is a Linear, a BatchNorm over all rows, GELU and a second Linear
+// (docs/sources.md#projector).
+//
+// In training the BatchNorm uses the mean and variance of the batch, and updates the
+// running statistics. In evaluation it uses the running statistics, so that a row's
+// result does not depend on the other rows.
 type Projector struct {
 	In, Out     *Linear
 	Gamma, Beta *Param
-	Mean, Var   *Param // running, updated by training passes
-	Batches     int64  // training passes so far
+	Mean, Var   *Param // running statistics, updated by training passes
+	Batches     int64  // number of training passes, PyTorch's num_batches_tracked
 
+	// Saved for Backward: the input, the normalised rows and 1/standard deviation of
+	// each column (1 x hidden), the BatchNorm's output y, and h = GELU(y).
 	x, xhat, rstd, y, h device.Mat
 }
 
-// NewProjector declares name.net.{0,1,3} with PyTorch's initial values.
+// NewProjector declares name.net.{0,1,3} with PyTorch's default initial values.
 func NewProjector(s *Set, name string, in, hidden, out int) *Projector {
 	return &Projector{
 		In:    NewLinear(s, name+".net.0", in, hidden, FanIn(in)),
@@ -72,12 +86,13 @@ func NewProjector(s *Set, name string, in, hidden, out int) *Projector {
 	}
 }
 
-// state is what the kernels take; 0.1 and 1e-5 are PyTorch's defaults.
+// state returns the kernels' view of the BatchNorm. Momentum 0.1 and epsilon 1e-5 are
+// PyTorch's defaults.
 func (q *Projector) state() device.BatchNorm {
 	return device.BatchNorm{Gamma: q.Gamma.Value, Beta: q.Beta.Value, Mean: q.Mean.Value, Var: q.Var.Value, Momentum: 0.1, Eps: 1e-5}
 }
 
-// Into writes the projection of x to dst.
+// Into writes the projection of x, N x in, to dst, N x out.
 func (q *Projector) Into(p *Pass, dst, x device.Mat) {
 	if !p.saves() {
 		q.Folded(p).Into(p, dst, x)
@@ -98,15 +113,19 @@ func (q *Projector) Into(p *Pass, dst, x device.Mat) {
 	q.Out.Into(p, dst, q.h, device.Epilogue{})
 }
 
-// Folded is a Projector by running statistics: the norm is a factor and an
-// offset for each column, which the product before it takes.
+// Folded is a Projector in evaluation mode. BatchNorm with running statistics is an
+// affine map of each column, y = scale*x + offset, so that the epilogue of the GEMM
+// before it applies it for free.
 type Folded struct {
 	q           *Projector
 	scale, bias device.Mat
 }
 
-// Folded computes the factors and offsets, for as long as the weights stay.
+// Folded computes the scales and biases. The result is valid as long as the weights
+// and the arena of p are.
 func (q *Projector) Folded(p *Pass) Folded {
+	// The scale is the norm of 1 without offset. The bias is the norm of the first
+	// layer's bias: norm(a.b + bias) = scale*a.b + norm(bias).
 	f := Folded{q, p.Mat(1, q.In.Out()), p.Mat(1, q.In.Out())}
 	p.Dev.Fill(f.bias, 1)
 	q.rescale(p, f.scale, f.bias)
@@ -114,14 +133,15 @@ func (q *Projector) Folded(p *Pass) Folded {
 	return f
 }
 
-// Into writes the projection of x to dst.
+// Into writes the projection of x, N x in, to dst, N x out.
 func (f Folded) Into(p *Pass, dst, x device.Mat) {
 	h := p.Activations(x.Rows, f.q.In.Out())
 	p.Dev.Gemm(device.NT, h, x, f.q.In.W.Value, device.Epilogue{Scale: f.scale, Bias: f.bias, Act: device.GELU})
 	f.q.Out.Into(p, dst, h, device.Epilogue{})
 }
 
-// rescale is BatchNorm by running statistics without its offset: y = gamma/deviation * x.
+// rescale writes y = x * gamma/sqrt(var+eps), the BatchNorm by running statistics
+// without its offset. It is also the gradient of that norm.
 func (q *Projector) rescale(p *Pass, y, x device.Mat) {
 	bn := q.state()
 	bn.Beta = p.Zero(1, x.Cols)
@@ -129,14 +149,17 @@ func (q *Projector) rescale(p *Pass, y, x device.Mat) {
 	p.Dev.BatchNormEval(y, x, bn)
 }
 
-// Forward is Into new memory.
+// Forward returns the projection of x in new memory.
 func (q *Projector) Forward(p *Pass, x device.Mat) device.Mat {
 	y := p.Mat(x.Rows, q.Out.Out())
 	q.Into(p, y, x)
 	return y
 }
 
-// Backward adds the parameters' gradients and returns that of x.
+// Backward adds the gradients of the parameters and returns that of x. With
+// Pass.InputGrad it only backpropagates to x, through the running statistics, which
+// are constants. In training the statistics depend on every row of the batch, and
+// BatchNormGrad backpropagates through them.
 func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
 	q.Out.Grad(p, dy, q.h)
 	dh := p.Mat(q.h.Rows, q.h.Cols)

@@ -1,8 +1,19 @@
-// Package nn holds the layers of the models, each with a forward and a backward
-// pass, written once on the kernels of a device. A layer keeps what its
-// backward pass needs in the step's arena; parameters and gradients live in one
-// flat row per model, which is what the optimiser sees. It knows no model
-// family, no loss and no file format.
+// Package nn provides the layers of the models. Each layer has a forward and a
+// backward pass, written once on the kernels of a device.Device.
+//
+// A model declares its tensors in a Set, which then allocates all of them: parameters
+// and gradients are two flat rows, so that one kernel call updates or clears all of
+// them. Each layer's constructor takes the Set and a name.
+//
+// A Pass is one run through a model. Layers allocate their results, and what their
+// backward pass needs, in its arena. A layer remembers these matrices in its own
+// fields from Forward to Backward, so that a layer instance can be used once per
+// pass, and by one goroutine at a time.
+//
+// Besides plain layers (Linear, MLP, LayerNorm, Attention) the package has the blocks
+// of the families: ViT, the encoder; Predictor, the AdaLN transformer of LeWM;
+// Causal, the transformer of DINO-WM; Projector and Embedder. It does not depend on
+// families, losses or file formats.
 package nn
 
 import (
@@ -13,10 +24,11 @@ import (
 	"scalewm/model/device"
 )
 
-// Init draws the initial values of a parameter from a stream of its own.
+// Init draws the initial values of a parameter from r, a stream for this parameter
+// alone.
 type Init func(r *rand.Rand, dst []float32)
 
-// Const fills with one value and draws nothing.
+// Const returns an Init that sets all values to v and draws nothing.
 func Const(v float32) Init {
 	return func(_ *rand.Rand, dst []float32) {
 		for i := range dst {
@@ -25,7 +37,7 @@ func Const(v float32) Init {
 	}
 }
 
-// Normal draws from N(0, std^2).
+// Normal returns an Init that draws from N(0, std^2).
 func Normal(std float64) Init {
 	return func(r *rand.Rand, dst []float32) {
 		for i := range dst {
@@ -34,7 +46,8 @@ func Normal(std float64) Init {
 	}
 }
 
-// Uniform draws from [-bound, bound).
+// Uniform returns an Init that draws from the uniform distribution on [-bound,
+// bound).
 func Uniform(bound float64) Init {
 	return func(r *rand.Rand, dst []float32) {
 		for i := range dst {
@@ -43,42 +56,50 @@ func Uniform(bound float64) Init {
 	}
 }
 
-// Inits are the initial values of a linear layer; without Bias it has none.
+// Inits are the initial values of a linear layer. If Bias is nil the layer has no
+// bias.
 type Inits struct{ Weight, Bias Init }
 
-// FanIn is PyTorch's default of a linear layer: weight and bias uniform in
-// +-1/sqrt(in).
+// FanIn returns PyTorch's default for a linear layer with in inputs: weight and bias
+// uniform in [-1/sqrt(in), 1/sqrt(in)).
 func FanIn(in int) Inits {
 	u := Uniform(1 / math.Sqrt(float64(in)))
 	return Inits{u, u}
 }
 
-// Param is a named tensor of a model. Value and Grad are views, Rows x Cols,
-// of the set's flat rows; Grad is given in training only, and never for buffers.
+// Param is a named tensor of a model. Value and Grad are rows x cols views of the
+// Set's flat rows. Grad is the zero Mat outside training, and for buffers always.
 type Param struct {
-	Name        string
-	Shape       []int // as stored in files
+	Name string
+	// Shape is the tensor's shape in files. It may have more dimensions than Value,
+	// but the same number of elements in the same order.
+	Shape       []int
 	Value, Grad device.Mat
 
+	// off is the index of the first number in the flat row.
 	off, rows, cols int
 	init            Init
 }
 
-// Len is the count of numbers.
+// Len returns the number of elements.
 func (p *Param) Len() int { return p.rows * p.cols }
 
-// Set is all parameters of a model in declaration order, and its buffers (the
-// running statistics of BatchNorm, which no optimiser touches).
+// Set holds the parameters of a model in declaration order, and its buffers: the
+// running statistics of BatchNorm, which training updates but the optimiser does not.
 type Set struct {
 	Params, Buffers []*Param
-	Value, Grad     device.Mat // 1 x n
+	// Value and Grad are all parameters and their gradients, 1 x n.
+	Value, Grad device.Mat
 
+	// joined are the results of Join, which share the memory of Params. eyes are the
+	// results of Eye, and n is the number of elements declared so far.
 	joined []*Param
 	eyes   []*Param
 	n      int
 }
 
-// Param declares a parameter of rows x cols; shape is its shape in files.
+// Param declares a parameter of rows x cols. shape is its shape in files, rows x cols
+// by default.
 func (s *Set) Param(name string, rows, cols int, init Init, shape ...int) *Param {
 	p := &Param{Name: name, Shape: shape, off: s.n, rows: rows, cols: cols, init: init}
 	if len(shape) == 0 {
@@ -89,7 +110,7 @@ func (s *Set) Param(name string, rows, cols int, init Init, shape ...int) *Param
 	return p
 }
 
-// Vector declares a parameter of n numbers.
+// Vector declares a one-dimensional parameter of n numbers.
 func (s *Set) Vector(name string, n int, init Init) *Param { return s.Param(name, 1, n, init, n) }
 
 // Buffer declares n numbers that training updates without a gradient.
@@ -99,16 +120,18 @@ func (s *Set) Buffer(name string, n int, init Init) *Param {
 	return p
 }
 
-// Eye is the identity matrix of n rows: a weight where there is none to learn,
-// which no Init, optimiser or file sees.
+// Eye returns an n x n identity matrix, used as the constant weight of a layer that
+// the reference implementation does not have. It is not initialised by Init, updated
+// by the optimiser or written to files.
 func (s *Set) Eye(n int) *Param {
 	p := &Param{rows: n, cols: n}
 	s.eyes = append(s.eyes, p)
 	return p
 }
 
-// Join sees parameters that were declared one after the other as one of
-// rows x cols, so that separately named q, k and v are one product.
+// Join returns a rows x cols parameter that covers ps, which must have been declared
+// one after the other. Files name q, k and v separately. Joined, a single GEMM
+// computes all three.
 func (s *Set) Join(rows, cols int, ps ...*Param) *Param {
 	end := ps[0].off
 	for _, p := range ps {
@@ -125,10 +148,11 @@ func (s *Set) Join(rows, cols int, ps ...*Param) *Param {
 	return j
 }
 
-// Len is the count of numbers of all parameters.
+// Len returns the number of elements of all parameters.
 func (s *Set) Len() int { return s.n }
 
-// Alloc makes the memory, zeroed, with gradients if train.
+// Alloc allocates the parameters and buffers, zeroed, including gradients if train is
+// true, and sets the views in all Params. No parameter may be declared after Alloc.
 func (s *Set) Alloc(dev device.Device, train bool) {
 	s.Value = device.NewMat(dev, 1, s.n)
 	if train {
@@ -147,7 +171,7 @@ func (s *Set) Alloc(dev device.Device, train bool) {
 	}
 	for _, e := range s.eyes {
 		e.Value = device.NewMat(dev, e.rows, e.cols)
-		// The diagonal is every (n+1)-th number.
+		// The diagonal is every (n+1)-th element.
 		v := make([]float32, e.Len())
 		for i := 0; i < len(v); i += e.cols + 1 {
 			v[i] = 1
@@ -156,12 +180,14 @@ func (s *Set) Alloc(dev device.Device, train bool) {
 	}
 }
 
+// view returns the part of a flat row that belongs to p.
 func (s *Set) view(flat device.Mat, p *Param) device.Mat {
 	return flat.Columns(p.off, p.Len()).Reshape(p.rows, p.cols)
 }
 
-// Init draws all initial values; stream gives each parameter its own stream, so
-// that what is declared elsewhere in the model does not change them.
+// Init draws the initial values of all parameters and buffers. stream returns the
+// stream of a parameter by its name, so that the values do not depend on what else
+// the model declares.
 func (s *Set) Init(dev device.Device, stream func(name string) *rand.Rand) {
 	for _, list := range [][]*Param{s.Params, s.Buffers} {
 		for _, p := range list {
@@ -172,7 +198,7 @@ func (s *Set) Init(dev device.Device, stream func(name string) *rand.Rand) {
 	}
 }
 
-// Free gives the memory back.
+// Free releases the memory on dev.
 func (s *Set) Free(dev device.Device) {
 	dev.Free(s.Value.Buf)
 	if s.Grad.Given() {

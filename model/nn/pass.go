@@ -2,33 +2,40 @@ package nn
 
 import "scalewm/model/device"
 
-// Pass is one run through a model: the device, the memory of the step, and
-// whether the run is a training step (BatchNorm by batch, dropout, everything
-// kept that Backward needs).
+// Pass is one run through a model: the device, the arena for activations, and the
+// mode. In a training step (Train) BatchNorm uses the statistics of the batch,
+// dropout is active, and layers save what Backward needs. Otherwise the run is in
+// evaluation mode.
 type Pass struct {
 	Dev device.Device
 	*device.Arena
 	Train bool
-	// InputGrad is evaluation that keeps what Backward needs: running statistics, no
-	// dropout. The parameters of such a model have no gradients; its inputs do.
+	// InputGrad selects evaluation mode with a backward pass to the inputs: BatchNorm
+	// uses running statistics, dropout is off, and layers save what Backward needs.
+	// The model's parameters have no gradients.
 	InputGrad bool
-	// DropKey names the dropout masks of this step; every site derives its own.
+	// DropKey is the key from which the dropout masks of this step are derived, one
+	// per site.
 	DropKey uint64
 }
 
-// Dropout is the mask of a site, counted from 0 over the model.
+// Dropout returns the dropout mask of a site, or no dropout outside training. Sites
+// are numbered from 0 over the entire model. A mask is a function of its key and the
+// element's index, so that the backward pass recomputes it instead of storing it.
 func (p *Pass) Dropout(site int, prob float64) device.Dropout {
 	if !p.Train || prob == 0 {
 		return device.Dropout{}
 	}
-	// An odd multiplier keeps the sites' keys apart for any step's key.
+	// Multiplication by an odd constant is a bijection modulo 2^64: two sites of a step
+	// never have the same key.
 	return device.Dropout{P: float32(prob), Key: p.DropKey + uint64(site+1)*0x9E3779B97F4A7C15}
 }
 
-// saves says whether Backward will follow.
+// saves reports whether a backward pass will follow.
 func (p *Pass) saves() bool { return p.Train || p.InputGrad }
 
-// saved is scratch that only Backward needs: the zero Mat otherwise.
+// saved returns memory for something that only Backward needs, or the zero Mat in a
+// pass without one.
 func (p *Pass) saved(rows, cols int) device.Mat {
 	if !p.saves() {
 		return device.Mat{}
@@ -36,20 +43,24 @@ func (p *Pass) saved(rows, cols int) device.Mat {
 	return p.Mat(rows, cols)
 }
 
-// drop applies a mask in place.
+// drop applies a dropout mask to x in place. A dropout's gradient is the same
+// operation.
 func (p *Pass) drop(x device.Mat, d device.Dropout) {
 	if d.P > 0 {
 		p.Dev.DropoutApply(x, x, d)
 	}
 }
 
-// Seqs is the shape of token rows: Count sequences of Len tokens, row = seq*Len + token.
+// Seqs is the shape of token rows: Count sequences of Len tokens, row = seq*Len +
+// token.
 type Seqs struct{ Count, Len int }
 
-// All keeps every token of a sequence; see Block.
+// All selects every token of a sequence, where a layer takes the index of a single
+// one.
 const All = -1
 
-// only is the view of one token of every sequence, or m itself.
+// only returns the view of one token of every sequence, Count rows, or m itself if
+// token is All.
 func (s Seqs) only(m device.Mat, token int) device.Mat {
 	if token == All {
 		return m

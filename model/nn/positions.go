@@ -2,10 +2,14 @@ package nn
 
 import "math"
 
-// ResamplePositions is a ViT's position table, a class token's row and to x to
-// patches', made from one of from x from patches: rows of so many columns. It is
-// bicubic as PyTorch's interpolate without smoothing, in the same precision: pixel
-// centres, ratio old pixels a new one, borders repeated.
+// ResamplePositions resamples the position table of a ViT from a grid of from x from
+// patches to one of to x to patches. table has 1 + from*from rows of the given number
+// of columns. The first row belongs to the class token and is copied.
+//
+// The interpolation is bicubic, as in PyTorch's interpolate with align_corners=False
+// and antialias=False: pixel centres are at half-integers, ratio is the number of old
+// patches per new patch, and indices beyond the border are clamped. It computes in
+// the type F, as PyTorch does in that of its input.
 func ResamplePositions[F float32 | float64](table []F, columns, from, to int, ratio F) []F {
 	out := make([]F, (1+to*to)*columns)
 	copy(out, table[:columns])
@@ -26,14 +30,15 @@ func ResamplePositions[F float32 | float64](table []F, columns, from, to int, ra
 	return out
 }
 
-// tap is a sample and its weight.
+// tap is an index along an axis of the old grid, and its weight.
 type tap[F any] struct {
 	at     int
 	weight F
 }
 
-// bicubic is the samples of each point of an axis, by Keys' kernel with
-// PyTorch's a = -0.75.
+// bicubic returns the four samples and weights for each of the to points of an axis,
+// with Keys' cubic convolution kernel and PyTorch's parameter a = -0.75. near is the
+// kernel for distances up to 1, far for distances from 1 to 2.
 func bicubic[F float32 | float64](from, to int, ratio F) [][4]tap[F] {
 	const a = -0.75
 	near := func(d F) F { return ((a+2)*d-(a+3))*d*d + 1 }

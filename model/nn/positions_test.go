@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestResamplePositions: the numbers are torch 2.15's interpolate(mode="bicubic",
-// align_corners=False) of the 3 x 3 grid, in float64; the second column is 10
-// minus the first, since the weights of a point sum to 1.
+// TestResamplePositions compares with torch 2.15's interpolate(mode="bicubic",
+// align_corners=False) of the 3 x 3 grid, in float64. The second column is 10 minus the
+// first, since the weights of a point sum to 1.
 func TestResamplePositions(t *testing.T) {
 	table := []float64{77, 78}
 	for _, v := range []float64{0, 1, 4, 2, 8, 3, 5, 7, 6} {

@@ -7,58 +7,70 @@ import (
 	"scalewm/model/device"
 )
 
-// vitInit is the initialisation of Hugging Face's ViTs: normal with deviation 0.02
-// (the cut at +-2 of the original never bites), biases zero (docs/sources.md#initial-weights).
+// vitInit is the initialisation of Hugging Face's ViTs: normal with standard
+// deviation 0.02, biases zero (docs/sources.md#initial-weights). Their truncation at
+// +-2 is 100 standard deviations away and is left out.
 var vitInit = Inits{Normal(0.02), Const(0)}
 
-// ViTKind is what the kinds of ViT differ in.
+// ViTKind is what differs between the supported kinds of ViT.
 type ViTKind struct {
-	Eps       float64 // of the LayerNorms
-	MaskToken bool    // the embeddings have one, which only their own training reads
+	Eps float64 // epsilon of the LayerNorms
+	// MaskToken means that files hold a mask token, which only DINOv2's own training
+	// uses.
+	MaskToken bool
 	names     blockNames
 }
 
-// The kinds, with the tensor names of transformers 4 (docs/sources.md#tensor-names).
+// The kinds of ViT, with the tensor names of transformers 4
+// (docs/sources.md#tensor-names): PlainViT is LeWM's encoder, DINOv2 the frozen
+// encoder of DINO-WM.
 var (
 	PlainViT = ViTKind{Eps: 1e-12, names: blockNames{in: "intermediate.dense", out: "output.dense", before: "layernorm_before", after: "layernorm_after"}}
 	DINOv2   = ViTKind{Eps: 1e-6, MaskToken: true, names: blockNames{in: "mlp.fc1", out: "mlp.fc2", before: "norm1", after: "norm2",
 		scale: [2]string{"layer_scale1.lambda1", "layer_scale2.lambda1"}}}
 )
 
-// blockNames are the tensors of a Block behind its own name.
+// blockNames are the names of a Block's tensors, relative to the block's name.
 type blockNames struct {
 	in, out, before, after string
-	scale                  [2]string // of LayerScale; none: ""
+	// scale names the factors of LayerScale for the two branches. They are "" without
+	// LayerScale.
+	scale [2]string
 }
 
-// imageMean and imageStd are ImageNet's, by channel (docs/sources.md#image-normalisation).
+// imageMean and imageStd are ImageNet's mean and standard deviation of each channel, of
+// pixels in [0, 1] (docs/sources.md#image-normalisation).
 var (
 	imageMean = [3]float64{0.485, 0.456, 0.406}
 	imageStd  = [3]float64{0.229, 0.224, 0.225}
 )
 
-// ViTConfig is the geometry of a ViT.
+// ViTConfig is the geometry of a ViT. ImageSize and Patch are edges in pixels.
 type ViTConfig struct {
 	ImageSize, Patch, Width, Layers, Heads, MLP int
-	Positions                                   int // edge of the stored position table; 0: that of the patches
-	Kind                                        ViTKind
+	// Positions is the edge of the stored position grid in patches, or 0 for that of the
+	// frames' own grid.
+	Positions int
+	Kind      ViTKind
 }
 
 // ViT is a pre-norm vision transformer without pooler (docs/sources.md#encoder). Its
-// output are the class tokens, or those of the patches, after the final LayerNorm.
+// output is the class tokens after the final LayerNorm (Forward), or the patch tokens
+// (Features).
 type ViT struct {
 	cfg      ViTConfig
 	cls, pos *Param
-	table    device.Mat // instead of pos
+	table    device.Mat // replaces pos if given
 	patch    *Linear
 	blocks   []*Block
 	norm     *LayerNorm
 
+	// Saved for Backward: the patch rows, and the residual stream.
 	patches, x device.Mat
 	seqs       Seqs
 }
 
-// NewViT declares the tensors under name.
+// NewViT declares the layers' tensors in s, with names that begin with name.
 func NewViT(s *Set, name string, c ViTConfig) *ViT {
 	g := c.ImageSize / c.Patch
 	rows := 1 + cmp.Or(c.Positions, g)*cmp.Or(c.Positions, g)
@@ -82,23 +94,27 @@ func NewViT(s *Set, name string, c ViTConfig) *ViT {
 	return v
 }
 
-// Positions is the parameter that holds the stored position table.
+// Positions returns the parameter that holds the stored position table.
 func (v *ViT) Positions() *Param { return v.pos }
 
-// SetTable gives the positions to be used instead of the stored ones, 1 + grid rows.
+// SetTable sets a position table that replaces the stored one. It has 1 + grid rows:
+// the class token's, then the patches'.
 func (v *ViT) SetTable(table device.Mat) { v.table = table }
 
-// Patches cuts n frames into patch rows, (n*grid) x (3*patch^2): from number first on
-// of px, or of those that list names.
+// Patches cuts n normalised frames into patch rows, (n*grid) x (3*patch^2). The
+// frames are number first, first+1, ... of px or, if list is not nil, those whose
+// indices list holds at these places.
 func (v *ViT) Patches(p *Pass, px device.Bytes, list device.Ints, first, n int) device.Mat {
 	f := device.Frames{Count: n, Size: v.cfg.ImageSize, Patch: v.cfg.Patch, Mean: imageMean, Std: imageStd, List: list, First: first}
 	cols := 3 * f.Patch * f.Patch
-	m := p.Activations(n*f.Grid(), (cols+7)/8*8).Columns(0, cols) // rows begin where products load 16 bytes at once
+	// Rows are padded to a multiple of 8 numbers, so that in bf16 each begins at a
+	// multiple of 16 bytes and GEMM kernels can use 16-byte loads.
+	m := p.Activations(n*f.Grid(), (cols+7)/8*8).Columns(0, cols)
 	p.Dev.Patches(m, px, f)
 	return m
 }
 
-// Forward returns the class tokens of the frames whose patch rows are given.
+// Forward returns the class tokens, n x Width, of n frames, given their patch rows.
 func (v *ViT) Forward(p *Pass, patches device.Mat) device.Mat {
 	v.embed(p, patches)
 	for i, b := range v.blocks {
@@ -107,7 +123,8 @@ func (v *ViT) Forward(p *Pass, patches device.Mat) device.Mat {
 	return v.norm.Forward(p, v.x.Every(0, v.seqs.Len))
 }
 
-// Features writes the tokens of the patches whose rows are given, row for row.
+// Features writes the patch tokens of n frames after the final LayerNorm to dst,
+// (n*grid) x Width, given their patch rows. Row i of dst is patch row i.
 func (v *ViT) Features(p *Pass, dst, patches device.Mat) {
 	v.embed(p, patches)
 	for _, b := range v.blocks {
@@ -118,7 +135,8 @@ func (v *ViT) Features(p *Pass, dst, patches device.Mat) {
 	v.norm.Into(p, dst, dst)
 }
 
-// embed makes the tokens of the frames whose patch rows are given.
+// embed computes the input tokens, (n*(grid+1)) x Width: the class token and the
+// embedded patches of each frame, with positions added.
 func (v *ViT) embed(p *Pass, patches device.Mat) {
 	table := v.pos.Value
 	if v.table.Given() {
@@ -130,7 +148,8 @@ func (v *ViT) embed(p *Pass, patches device.Mat) {
 	p.Dev.Tokens(v.x, v.cls.Value, table, v.patch.Forward(p, patches))
 }
 
-// token is what layer i has to keep: after the last one only the class token is read.
+// token returns the token that layer i must update. Only the class token of the last
+// layer's output is read.
 func (v *ViT) token(i int) int {
 	if i == len(v.blocks)-1 {
 		return 0
@@ -138,7 +157,8 @@ func (v *ViT) token(i int) int {
 	return All
 }
 
-// Backward adds the parameters' gradients given those of the class tokens.
+// Backward adds the gradients of the parameters, given that of the class tokens,
+// n x Width. The gradient of the frames is not computed.
 func (v *ViT) Backward(p *Pass, dcls device.Mat) {
 	dx := p.Zero(v.x.Rows, v.x.Cols)
 	v.norm.BackwardInto(p, dx.Every(0, v.seqs.Len), dcls, false)
@@ -153,18 +173,20 @@ func (v *ViT) Backward(p *Pass, dcls device.Mat) {
 	v.patch.Grad(p, dpatch, v.patches)
 }
 
-// Block is a pre-norm transformer layer: x += attention(LN(x)); x += MLP(LN(x)). With
-// LayerScale each addend is multiplied by a factor a column; there is no way back then.
+// Block is a pre-norm transformer layer: x += attention(LN(x)), then x += MLP(LN(x)).
+// With LayerScale each addend is multiplied column by column by a parameter. Backward
+// does not support LayerScale, which only the frozen DINOv2 has.
 type Block struct {
 	before, after *LayerNorm
 	att           *Attention
 	mlp           *MLP
-	scale         [2]*Param // of LayerScale, or nil
+	scale         [2]*Param // LayerScale of the two branches, or nil
 
 	seqs  Seqs
 	token int
 }
 
+// newBlock declares the tensors of a block, in the order of files.
 func newBlock(s *Set, name string, c ViTConfig) *Block {
 	w, a := c.Width, name+"attention.attention."
 	var weights, biases []*Param
@@ -191,8 +213,9 @@ func newBlock(s *Set, name string, c ViTConfig) *Block {
 	return b
 }
 
-// onto is how addend i gets to so many rows of the residual stream.
-func (b *Block) onto(i, rows int) device.Epilogue {
+// residual returns the epilogue that adds the result of branch i, after its
+// LayerScale, to the given number of rows of the residual stream.
+func (b *Block) residual(i, rows int) device.Epilogue {
 	ep := device.Epilogue{Add: true}
 	if b.scale[i] != nil {
 		ep.Gate = b.scale[i].Value.Repeated(rows)
@@ -200,31 +223,34 @@ func (b *Block) onto(i, rows int) device.Epilogue {
 	return ep
 }
 
-// Forward changes the residual stream x in place. With a token other than All
-// only that one of every sequence is brought up to date: nothing later may read the rest.
+// Forward updates the residual stream x in place. If token is not All, only that
+// token of every sequence is updated, and nothing may read the other tokens
+// afterwards.
 func (b *Block) Forward(p *Pass, x device.Mat, s Seqs, token int) {
 	b.seqs, b.token = s, token
 	mark := p.Mark()
 	y := s.only(x, token)
-	b.att.Into(p, y, b.before.Forward(p, x), s, token, b.onto(0, y.Rows))
-	b.mlp.Into(p, y, b.after.Forward(p, y), b.onto(1, y.Rows))
+	b.att.Into(p, y, b.before.Forward(p, x), s, token, b.residual(0, y.Rows))
+	b.mlp.Into(p, y, b.after.Forward(p, y), b.residual(1, y.Rows))
 	if !p.Train {
 		p.Release(mark)
 	}
 }
 
-// Backward changes the gradient dx of the residual stream in place. Its scratch
-// is taken back: nothing of a block's backward pass is read later.
+// Backward turns dx, the gradient of the residual stream after the block, into that
+// before it, in place. It releases its scratch memory, since nothing reads it later.
 func (b *Block) Backward(p *Pass, dx device.Mat) {
 	mark := p.Mark()
 	dy := b.seqs.only(dx, b.token)
-	b.after.BackwardInto(p, dy, b.mlp.Backward(p, b.kept(p, dy)), true)
-	b.before.BackwardInto(p, dx, b.att.Backward(p, b.kept(p, dy)), true)
+	b.after.BackwardInto(p, dy, b.mlp.Backward(p, b.copyForBranch(p, dy)), true)
+	b.before.BackwardInto(p, dx, b.att.Backward(p, b.copyForBranch(p, dy)), true)
 	p.Release(mark)
 }
 
-// kept is dy, or a copy of it where dropout would change it on its way into a branch.
-func (b *Block) kept(p *Pass, dy device.Mat) device.Mat {
+// copyForBranch returns dy, or a copy of it if the backward pass of a branch would
+// overwrite it with its dropout mask. The residual stream still needs the unmasked
+// gradient.
+func (b *Block) copyForBranch(p *Pass, dy device.Mat) device.Mat {
 	if b.mlp.Drop == 0 {
 		return dy
 	}

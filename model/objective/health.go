@@ -6,13 +6,17 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Health describes the latents of a batch (docs/sources.md#latent-health).
+// Health describes the latents of a batch (docs/sources.md#latent-health). A falling
+// effective rank shows a partial collapse of the latents that the losses may hide.
 type Health struct {
-	NormMean, NormStd float64 // of the latents' lengths, ddof 1
-	EffectiveRank     float64 // exp of the entropy of the covariance's normalised spectrum
+	// NormMean and NormStd are the mean and the standard deviation (divisor n-1) of the
+	// Euclidean norms of the latents.
+	NormMean, NormStd float64
+	// EffectiveRank is the effective rank of the covariance, from 1 to D.
+	EffectiveRank float64
 }
 
-// Measure computes Health of n rows of width d.
+// Measure computes the Health of latents z, n rows of d numbers.
 func Measure(z []float64, d int) Health {
 	n := len(z) / d
 	norms := make([]float64, n)
@@ -32,11 +36,14 @@ func Measure(z []float64, d int) Health {
 		h.NormStd += (v - h.NormMean) * (v - h.NormMean) / float64(n-1)
 	}
 	h.NormStd = math.Sqrt(h.NormStd)
-	h.EffectiveRank = rankOf(z, mean)
+	h.EffectiveRank = covarianceRank(z, mean)
 	return h
 }
 
-func rankOf(z, mean []float64) float64 {
+// covarianceRank returns the effective rank of the covariance of the rows of z, or 0
+// if the eigenvalue iteration does not converge. It does not divide the sums by n,
+// since the effective rank does not depend on the scale.
+func covarianceRank(z, mean []float64) float64 {
 	d := len(mean)
 	x := mat.NewDense(len(z)/d, d, nil)
 	for i, v := range z {
@@ -51,8 +58,10 @@ func rankOf(z, mean []float64) float64 {
 	return EffectiveRank(eig.Values(nil))
 }
 
-// EffectiveRank is the exponential of the entropy of a spectrum: eigenvalues of
-// a covariance, of any scale, divided by their sum.
+// EffectiveRank returns the exponential of the entropy of a spectrum, the eigenvalues
+// of a covariance divided by their sum. It is k if k eigenvalues are equal and all
+// others zero. The scale of the values does not matter, and negative values, which
+// rounding produces, count as 0.
 func EffectiveRank(values []float64) float64 {
 	var sum, entropy float64
 	for _, v := range values {

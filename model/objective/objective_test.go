@@ -13,7 +13,7 @@ import (
 	"scalewm/model/nn"
 )
 
-// bench is a device, a pass and the arrays of a small problem.
+// bench holds a device, a pass and a random stream for a small problem.
 type bench struct {
 	dev device.Device
 	p   *nn.Pass
@@ -74,8 +74,9 @@ func TestSIGRegGradient(t *testing.T) {
 	b.differences(t, z, b.values(g), value)
 }
 
-// docs/sources.md#sigreg, derived: zero collapse gives 0.402048 B; independent
-// N(0, I) rows give 1.052464 on average whatever B is.
+// The expected values follow from the formula (docs/sources.md#sigreg): latents that
+// are all zero give 0.402048 B, and independent N(0, I) rows give 1.052464 on average
+// for every B.
 func TestSIGRegLevels(t *testing.T) {
 	b := newBench()
 	loss := device.NewMat(b.dev, 1, 1)
@@ -184,8 +185,8 @@ func TestDrawPairs(t *testing.T) {
 	}
 }
 
-// The gradient of the term is that of its value, at either reading of the loss and
-// any width of the head.
+// The gradient of the term is compared with central differences of its value, for both
+// readings of the loss and a head of another width.
 func TestRegressionGradient(t *testing.T) {
 	for reading, scale := range map[string]float64{"authors": 1, "paper": 3} { // mean over d_q = 3, or sum
 		b := newBench()
@@ -212,8 +213,8 @@ func TestRegressionGradient(t *testing.T) {
 	}
 }
 
-// Two orthogonal directions of equal variance have rank 2, one has rank 1; the
-// lengths are all 2, so that their deviation is 0.
+// Two orthogonal directions of equal variance have effective rank 2, and points on a
+// line have rank 1. All norms of the first case are 2, so that their deviation is 0.
 func TestMeasure(t *testing.T) {
 	h := Measure([]float64{2, 0, 0, -2, 0, 0, 0, 2, 0, 0, -2, 0}, 3)
 	if math.Abs(h.EffectiveRank-2) > 1e-12 || h.NormMean != 2 || h.NormStd != 0 {

@@ -14,8 +14,9 @@ import (
 	"scalewm/model/nn"
 )
 
-// TestReference compares the losses with PyTorch's values and gradients: our
-// own cases (testdata/losses.py made them), and those of SCALEWM_REFERENCE_DIR.
+// TestReference compares the losses with values and gradients from PyTorch, for the
+// cases in testdata/reference (written by testdata/losses.py) and those in
+// SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	for _, path := range referenceCases(t, "losses") {
 		t.Run(filepath.Base(path), func(t *testing.T) { checkLosses(t, filepath.Join(path, "reference.h5")) })
@@ -38,7 +39,7 @@ func referenceCases(t *testing.T, family string) []string {
 	return paths
 }
 
-// lossCase is a group of a file: the arrays of one size.
+// lossCase is a group of a file, whose arrays have one size.
 type lossCase struct {
 	*testing.T
 	bench
@@ -111,7 +112,7 @@ func (c *lossCase) cases(kind string) []string {
 	return names
 }
 
-// rows is an array on the device with its last axis as columns.
+// rows uploads an array, with its last axis as columns.
 func (c *lossCase) rows(v []float64, cols int) device.Mat {
 	m := device.NewMat(c.dev, len(v)/cols, cols)
 	c.dev.Upload64(m, v)
@@ -126,7 +127,7 @@ func mapped(v []float64, f func(float64) float64) []float64 {
 	return out
 }
 
-// duplicate is x[2*floor(b/2)] of clip-major data.
+// duplicate returns x[2*floor(b/2)] for clip-major data: each clip of even index twice.
 func (c *lossCase) duplicate(v []float64) []float64 {
 	out, clip := make([]float64, len(v)), len(v)/c.b
 	for b := range c.b {
@@ -135,7 +136,8 @@ func (c *lossCase) duplicate(v []float64) []float64 {
 	return out
 }
 
-// z is a variant of the group's latents (docs/sources.md#loss-cases).
+// z returns a variant of the group's latents and their width
+// (docs/sources.md#loss-cases).
 func (c *lossCase) z(name string) ([]float64, int) {
 	z, shape := c.read("z")
 	d := shape[2]
@@ -257,7 +259,7 @@ func (c *lossCase) auxiliary(name string) {
 	}
 }
 
-// value is held to 1e-10 relative, and to the rounding of 1 - correlation.
+// value compares within 1e-10 relative, plus the rounding of 1 - correlation.
 func (c *lossCase) value(name string, got float64) {
 	c.Helper()
 	want, _ := c.read(name)
@@ -266,7 +268,7 @@ func (c *lossCase) value(name string, got float64) {
 	}
 }
 
-// gradient is held to 1e-9 in relative L2.
+// gradient compares within 1e-9 in relative L2 norm, or 1e-6 where float32 is stored.
 func (c *lossCase) gradient(name string, got []float64) {
 	c.Helper()
 	want, _ := c.read(name)

@@ -11,73 +11,80 @@ import (
 	"scalewm/model/nn"
 )
 
-// Term is one summand of the loss of a training. Its value and gradient go through
-// two phases, since a step sends all that it needs to the device before its first
-// kernel: Prepare draws and uploads, the Loss that it returns computes.
+// Term is one summand of a training loss. A step calls it in two phases, because
+// everything that a step needs must be uploaded before its first kernel: the device
+// can then record the kernels of a step and replay them. Prepare draws random numbers
+// and uploads, and the Loss that it returns only queues kernels.
 type Term struct {
 	Prepare func(Batch) Loss
-	// Predicts: the gradient is at the predictions and their targets. A term
-	// without it has its gradient at the latents.
+	// Predicts means that the gradient is with respect to the predictions and their
+	// targets. Otherwise it is with respect to the latents.
 	Predicts bool
-	// Scale is what the number that Loss writes is multiplied with to be the term's
-	// value, for terms whose kernel averages where the value is a sum; 0: nothing.
+	// Scale is the factor from the number that Loss writes to the term's value, or 0
+	// for 1. It is for terms whose kernel computes a mean where the value is a sum.
 	Scale float64
-	// Free gives memory of the term's own back; nil where it has none.
+	// Free releases memory that the term allocated. It is nil if there is none.
 	Free func()
 }
 
-// Loss writes the term's value, unweighted, to the first of two numbers, result
-// (1 x 2), and 1 to the second if a guard has set the term to zero. It adds the
-// gradient, times the term's weight, to the matrices of g; those are not given
-// where only the value is asked for.
+// Loss computes a term. It writes the unweighted value to the first number of result,
+// 1 x 2, and to the second 1 if a guard has set the term to zero. It adds the
+// gradient times the term's weight to the matrices of g. A validation needs only the
+// value and passes zero Mats in g.
 type Loss func(p *nn.Pass, result device.Mat, g Gradients, out model.Output)
 
-// Gradients are shaped as the matrices of model.Output.
+// Gradients holds gradients with respect to the matrices of model.Output, in their
+// shapes.
 type Gradients struct{ Emb, Pred, Target device.Mat }
 
-// Batch is what a term may use of the clips of a pass beside what the model makes of them.
+// Batch is what a term may use of a batch of clips, in addition to the model's
+// output.
 type Batch struct {
-	Episodes []int32    // the source episode of each clip
-	Q        device.Mat // (B*T) x d_q, standardised; of methods that see it
+	Episodes []int32    // source episode of each of the B clips
+	Q        device.Mat // (B*T) x d_q, standardised; the zero Mat if the method does not use q
 	Draw     Draw
 }
 
-// Draw is the source of the random choices of a pass: each purpose has a stream of
-// its own, which the split (train or val), the training's seed and the step determine.
+// Draw identifies the random draws of a step. The split (train or val), the seed of
+// the training and the step determine them, together with a purpose that gives each
+// kind of draw its own stream. A resumed training therefore draws the same numbers.
 type Draw struct {
 	Split string
 	Seed  int64
 	Step  int
 }
 
-// Key is a key for draws on the device.
+// Key returns a key for draws on the device.
 func (d Draw) Key(purpose string) uint64 { return rng.Key(purpose, d.Split, d.Seed, d.Step) }
 
-// Stream is for draws on the host.
+// Stream returns a stream for draws on the host.
 func (d Draw) Stream(purpose string) *rand.Rand { return rng.Stream(purpose, d.Split, d.Seed, d.Step) }
 
-// Setting is what a term is made for.
+// Setting holds what a constructor of Terms needs to know of a training.
 type Setting struct {
 	Numbers
 	Dev    device.Device
-	Params *nn.Set // where a term declares parameters of its own, without memory yet
+	Params *nn.Set // for a term's own parameters; it is allocated after all terms exist
 	Weight float64
 	Frames int // T, frames of a clip
 	Dim    int // D, width of a latent
 	Q      int // d_q, width of the state q
 }
 
-// Numbers are those of a preset that terms read.
+// Numbers are the fields of a preset's [train] table that terms use.
 type Numbers struct {
-	Directions  int    `toml:"directions" json:"directions"` // M random projections a step, of SIGReg
-	Pairs       int    `toml:"pairs" json:"pairs"`           // K frame pairs a step, of the correlation
+	Directions int `toml:"directions" json:"directions"` // M, SIGReg's random projections per step
+	Pairs      int `toml:"pairs" json:"pairs"`           // K, the correlation's frame pairs per step
+	// Correlation is "authors" or "paper": whether deviations divide by K-1 or by K.
 	Correlation string `toml:"correlation" json:"correlation"`
-	AuxLoss     string `toml:"aux_loss" json:"aux_loss"` // authors (mean over dims) or paper (sum)
-	// AuxHidden is the hidden width of the regression's head; 0: 256, as published.
+	// AuxLoss is "authors" or "paper": whether the regression's loss is the mean or
+	// the sum over the dimensions of q.
+	AuxLoss string `toml:"aux_loss" json:"aux_loss"`
+	// AuxHidden is the hidden width of the regression's head, or 0 for the published 256.
 	AuxHidden int `toml:"aux_hidden,omitzero" json:"aux_hidden,omitempty"`
 }
 
-// Validate names the first field that cannot work.
+// Validate returns an error that names the first invalid field.
 func (n Numbers) Validate() error {
 	switch {
 	case n.Directions < 1 || n.Pairs < 1 || n.AuxHidden < 0 || max(n.Directions, n.Pairs, n.AuxHidden) > 1<<20:
@@ -90,7 +97,8 @@ func (n Numbers) Validate() error {
 	return nil
 }
 
-// Terms makes the terms that a method's list may name.
+// Terms maps the names of terms, as in model.Method.Terms, to their constructors. A
+// new term needs an entry here and a weight in the presets that train it.
 var Terms = map[string]func(Setting) Term{
 	model.Prediction: func(s Setting) Term {
 		return Term{Predicts: true, Prepare: func(Batch) Loss {
@@ -121,19 +129,22 @@ var Terms = map[string]func(Setting) Term{
 	},
 }
 
+// correlationTerm is the constructor of model.Correlation.
 func correlationTerm(s Setting) Term {
 	form := device.Authors
 	if s.Correlation == "paper" {
 		form = device.Paper
 	}
-	sent := map[int]device.Ints{} // by number of pairs, in practice one
+	// Buffers for pairs by their number, which is K unless a batch has too few
+	// episodes. They are reused, since a recorded step refers to fixed memory.
+	buffers := map[int]device.Ints{}
 	return Term{
 		Prepare: func(b Batch) Loss {
 			drawn := DrawPairs(b.Draw.Stream("pairs"), b.Episodes, s.Frames, s.Pairs)
-			pairs, ok := sent[len(drawn)]
+			pairs, ok := buffers[len(drawn)]
 			if !ok {
 				pairs = s.Dev.AllocInts(len(drawn))
-				sent[len(drawn)] = pairs
+				buffers[len(drawn)] = pairs
 			}
 			s.Dev.UploadInts(pairs, drawn)
 			return func(p *nn.Pass, result device.Mat, g Gradients, out model.Output) {
@@ -141,7 +152,7 @@ func correlationTerm(s Setting) Term {
 			}
 		},
 		Free: func() {
-			for _, p := range sent {
+			for _, p := range buffers {
 				s.Dev.Free(p)
 			}
 		},

@@ -10,7 +10,7 @@ import (
 	"scalewm/model/objective"
 )
 
-// geometry is a model whose step is timed.
+// geometry is a model whose training step is timed.
 type geometry struct {
 	name  string
 	batch int
@@ -18,7 +18,8 @@ type geometry struct {
 	m     int // SIGReg's directions
 }
 
-// The 10.77 M geometry is that of docs/sources.md#pytorch-times, for which PyTorch's time is known.
+// The 10.77 M geometry is that of docs/sources.md#pytorch-times, for which PyTorch's
+// time is known.
 var geometries = []geometry{
 	{"10.77M", 32, lewm.Config{ImageSize: 64, Patch: 8, Width: 192, Layers: 4, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 4,
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 1024},
@@ -26,9 +27,9 @@ var geometries = []geometry{
 		PredictorHeads: 4, PredictorHeadDim: 32, PredictorMLP: 256, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 256},
 }
 
-// BenchmarkStep reports how much of the machine's measured peak a training
-// step's products reach, and in fp32 at the 10.77 M geometry the ratio to
-// PyTorch's 610 ms (torch 2.15, 2 threads; docs/sources.md#pytorch-times).
+// BenchmarkStep reports which share of the machine's measured peak the GEMMs of a
+// training step reach and, in fp32 at the 10.77 M geometry, the ratio to PyTorch's
+// 610 ms (torch 2.15, 2 threads; docs/sources.md#pytorch-times).
 func BenchmarkStep(b *testing.B) {
 	for _, g := range geometries {
 		for _, precision := range []device.Precision{device.FP32, device.BF16} {
@@ -57,7 +58,7 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 			b.Fatal(err)
 		}
 	}
-	step() // memory
+	step() // allocates memory
 	for b.Loop() {
 		step()
 	}

@@ -19,22 +19,24 @@ import (
 	"scalewm/model/weights"
 )
 
-// A training's folder holds, beside the last weights that it is known by, those
-// of the lowest validation loss and of the last keptSteps resume points: a
-// training that diverges late is not lost. Each has a sidecar that says which
-// it is, and can be given to any verb by the path of its file.
+// In addition to its last weights, a run keeps the weights of the lowest validation
+// loss and those of the last keptSteps resume points, so that a training that
+// diverges late is not lost. Each file has a sidecar and can be passed to any verb by
+// its path.
 const (
 	bestName  = "best.safetensors"
 	keptSteps = 3
 )
 
-// beside are the files that a finished training has besides its last weights and
-// their sidecar, which lists them; the best ones only where it validated.
-var beside = []string{metrics.FileName, bestName, weights.SidecarOf(bestName)}
+// sideFiles are the files of a finished run whose checksums the sidecar of the last
+// weights lists. The best weights exist only if the run validated.
+var sideFiles = []string{metrics.FileName, bestName, weights.SidecarOf(bestName)}
 
+// stepName returns the file name of the weights at a resume point.
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
-// spec is what a training's bytes depend on; its hash is the training's id.
+// spec holds everything that determines the bytes of a run's weights. Its hash is the
+// id of the run, so that fields must not be renamed.
 type spec struct {
 	Task, Method, Protocol, Device, Data, Q string
 	Seed                                    int64
@@ -43,7 +45,8 @@ type spec struct {
 	Train                                   Config
 }
 
-// sidecar is that of the last checkpoint of a training of so many steps.
+// sidecar returns the sidecar of the last checkpoint of a run of the given number of
+// steps on clips c. fp is the fingerprint of the data set.
 func sidecar(o Options, c clips, steps int, fp string) (side weights.Sidecar, err error) {
 	s := spec{Task: o.Task.Name, Method: o.Method.Name, Protocol: string(o.Protocol), Device: o.Dev.Kind().String(), Data: fp,
 		Q: o.Task.Q.Name, Seed: o.Seed, Schema: model.Schema, Steps: steps, Model: o.Model, Train: o.Config}
@@ -64,7 +67,8 @@ func sidecar(o Options, c clips, steps int, fp string) (side weights.Sidecar, er
 	return side, nil
 }
 
-// checkpoint writes the present weights under name; which is last, best or step.
+// checkpoint writes the current weights to the file name. which is "last", "best" or
+// "step", for the sidecar.
 func (l *loop) checkpoint(name, which string) error {
 	side := l.side
 	side.Checkpoint, side.Step = which, l.at.step
@@ -74,8 +78,8 @@ func (l *loop) checkpoint(name, which string) error {
 	return weights.Save(filepath.Join(l.o.Out, name), model.Tensors(l.o.Dev, l.t.model), &side)
 }
 
-// keepBest writes the weights if none before had so low a validation loss.
-func (l *loop) keepBest(loss float64) error {
+// saveBest writes the weights if loss is lower than all previous validation losses.
+func (l *loop) saveBest(loss float64) error {
 	if loss >= l.at.best {
 		return nil
 	}
@@ -83,8 +87,10 @@ func (l *loop) keepBest(loss float64) error {
 	return l.checkpoint(bestName, "best")
 }
 
-// keepStep writes the weights of a resume point and removes the oldest ones.
-func (l *loop) keepStep() error {
+// saveStep writes the weights of a resume point, and removes those of the point
+// keptSteps before it. The sidecar is removed first, so that no sidecar refers to a
+// missing file.
+func (l *loop) saveStep() error {
 	if err := l.checkpoint(stepName(l.at.step), "step"); err != nil {
 		return err
 	}
@@ -99,10 +105,13 @@ func (l *loop) keepStep() error {
 	return safefile.Remove(path)
 }
 
-// finish writes the last weights, their sidecar at the end, and drops the resume point.
+// finish writes the last weights and then removes the resume point. The sidecar of
+// the weights marks the run as finished. It is therefore written last, when all files
+// that it lists are complete. A kill before it leaves the resume point, a kill after
+// it a finished run.
 func (l *loop) finish() error {
 	if l.o.Method.Trained() {
-		for _, name := range beside {
+		for _, name := range sideFiles {
 			sum, err := safefile.SHA256(filepath.Join(l.o.Out, name))
 			if errors.Is(err, fs.ErrNotExist) { // nothing was validated
 				continue
@@ -122,30 +131,33 @@ func (l *loop) finish() error {
 	return l.dropResume()
 }
 
-// finished says whether this very training was done before. One whose files are
-// damaged is not: training again gives them the same bytes.
+// finished reports whether the folder holds this run in finished form. If one of its
+// files is damaged it is not, and the training runs again, which reproduces the same
+// bytes. A finished run with another id is an error.
 func (l *loop) finished() (bool, error) {
 	s, err := weights.ReadSidecar(filepath.Join(l.o.Out, weights.SidecarName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil && s.ID != l.side.ID {
-		return false, errOther(l.o.Out)
+		return false, errOtherTraining(l.o.Out)
 	}
 	damaged, err := Damaged(l.o.Out)
 	if err != nil {
 		return false, err
 	}
 	if damaged != "" {
-		l.note("%s is damaged or missing: its training is done again", filepath.Join(l.o.Out, damaged))
+		l.note("%s is damaged or missing: training again", filepath.Join(l.o.Out, damaged))
 		return false, nil
 	}
-	return true, l.dropResume() // which a kill may have left
+	// A kill between the sidecar and the end of finish leaves a resume point.
+	return true, l.dropResume()
 }
 
-// Damaged names a file of the finished training in dir that is missing or not as
-// it was written; "" is none. The weights of resume points may be deleted, and of
-// trainings by older versions only the last weights are known.
+// Damaged returns the name of a file of the finished run in dir that is missing or
+// does not have its recorded checksum, or "" if there is none. The weights of resume
+// points are not checked, since they may be deleted. Sidecars without a list of files
+// vouch for the last weights only.
 func Damaged(dir string) (string, error) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if errors.Is(err, weights.ErrDamaged) {
@@ -154,7 +166,7 @@ func Damaged(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range append(beside, weights.FileName) {
+	for _, name := range append(sideFiles, weights.FileName) {
 		want := side.Files[name]
 		if name == weights.FileName {
 			want = side.SHA256
@@ -170,17 +182,17 @@ func Damaged(dir string) (string, error) {
 	return "", nil
 }
 
-// Files are the names of what a training writes into its folder, but for the preset beside it and
-// the weights of resume points.
+// Files returns the names of the files that a run may have in its folder, except for
+// its preset and the weights of resume points.
 func Files() []string {
-	return append([]string{weights.FileName, weights.SidecarName, resumeName, clockName}, beside...)
+	return append([]string{weights.FileName, weights.SidecarName, resumeName, clockName}, sideFiles...)
 }
 
-// resumeName is the resume point of an unfinished training: one file, so that
-// its parts cannot be of different steps. It goes when the training is done.
+// resumeName is the resume point of an unfinished run. It is a single file, so that a
+// kill cannot leave parts from different steps. finish removes it.
 const resumeName = "resume.safetensors"
 
-// Reached is the step of the resume point in a training's folder, 0 where there is
+// Reached returns the step of the resume point in a run's folder, or 0 if there is
 // none that can be read.
 func Reached(dir string) int {
 	f, err := weights.Open(filepath.Join(dir, resumeName))
@@ -194,17 +206,23 @@ func Reached(dir string) int {
 	return step
 }
 
+// dropResume removes the resume point, if there is one.
 func (l *loop) dropResume() error { return safefile.Remove(filepath.Join(l.o.Out, resumeName)) }
 
-// point is where a training goes on.
+// point is the position of a run in its sequence of steps, as a resume point records
+// it.
 type point struct {
-	step    int     // next step
-	due     bool    // what follows the step before, see settle, is still to be done
-	metrics int64   // bytes of the metrics file that belong to the steps before
-	best    float64 // lowest validation loss so far, +Inf before the first
+	step int // the next step, 0-based
+	// due means that afterStep of the previous step has not completed: the run was
+	// interrupted between a step and the end of its validation.
+	due     bool
+	metrics int64   // length in bytes of the metrics file up to the previous step
+	best    float64 // lowest validation loss so far, +Inf before the first validation
 }
 
-// state is what a resume point holds besides: parameters, Adam's moments, buffers.
+// state returns the matrices of a resume point: the parameters, Adam's two moments,
+// each 1 x n, and the buffers. Together with the step they determine all further
+// steps, because random draws are derived from seed and step.
 func (t *trainer) state() (rows []namedRow) {
 	rows = []namedRow{{"value", t.model.Params().Value}, {"adam.m", t.m}, {"adam.v", t.v}}
 	for _, b := range t.model.Params().Buffers {
@@ -213,12 +231,15 @@ func (t *trainer) state() (rows []namedRow) {
 	return rows
 }
 
+// namedRow is a matrix of one row and its name in a resume point.
 type namedRow struct {
 	name string
 	device.Mat
 }
 
-// save writes a resume point after the metrics that it counts on.
+// save writes a resume point. It first syncs the metrics file to disk, because the
+// resume point records its length: after a power failure the file must not be shorter
+// than that.
 func (l *loop) save() (err error) {
 	if l.at.metrics, err = l.metrics.Flush(); err != nil {
 		return fmt.Errorf("writing metrics: %w (hint: is the disk full?)", err)
@@ -235,7 +256,8 @@ func (l *loop) save() (err error) {
 	return safefile.Write(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
 }
 
-// tensor downloads a row in the device's own precision, so that nothing is lost.
+// tensor downloads a row as float64 or float32, whichever the device computes in, so
+// that a resumed training continues with exactly the same numbers.
 func (t *trainer) tensor(r namedRow) weights.Tensor {
 	ts := weights.Tensor{Name: r.name, Shape: []int{r.Len()}}
 	if t.dev.Kind().Precision == device.FP64 {
@@ -248,8 +270,9 @@ func (t *trainer) tensor(r namedRow) weights.Tensor {
 	return ts
 }
 
-// begun says whether there is something to go on with, or to be found finished.
-func (l *loop) begun() bool {
+// hasState reports whether the folder has a resume point, or the sidecar of a
+// finished run.
+func (l *loop) hasState() bool {
 	for _, name := range []string{resumeName, weights.SidecarName} {
 		if _, err := os.Stat(filepath.Join(l.o.Out, name)); err == nil {
 			return true
@@ -258,8 +281,10 @@ func (l *loop) begun() bool {
 	return false
 }
 
-// resume reads the resume point of this training, if there is one. Where it, or
-// what it counts on, is damaged, the training begins anew: its bytes are the same.
+// resume reads the resume point of this run, if there is one. If the resume point or
+// a file that it refers to is damaged, the training restarts from the beginning,
+// which reproduces the same bytes. An I/O error and the resume point of another run
+// are errors, and nothing is overwritten.
 func (l *loop) resume() error {
 	l.at = point{best: math.Inf(1)}
 	path := filepath.Join(l.o.Out, resumeName)
@@ -271,7 +296,7 @@ func (l *loop) resume() error {
 	case errors.As(err, &unreadable):
 		return fmt.Errorf("resuming: %w", err)
 	case err == nil && f.Meta["id"] != l.side.ID:
-		return errOther(l.o.Out)
+		return errOtherTraining(l.o.Out)
 	}
 	var at point
 	if err == nil {
@@ -285,14 +310,15 @@ func (l *loop) resume() error {
 		return nil
 	}
 	l.at = at
+	// BatchNorm counts training passes, one per step. The counters are not in the file.
 	for _, c := range l.t.model.Counts() {
 		*c.N = int64(at.step)
 	}
 	return nil
 }
 
-// point is where the training stood when f was written. Metrics and best weights
-// must still be there as they were then.
+// point parses the position in a resume point. It returns an error if the metrics
+// file is shorter than recorded, or the best weights do not load.
 func (l *loop) point(f *weights.File) (at point, err error) {
 	at.due = f.Meta["due"] == "true"
 	at.step, err = strconv.Atoi(f.Meta["step"])
@@ -317,7 +343,8 @@ func (l *loop) point(f *weights.File) (at point, err error) {
 	return at, err
 }
 
-// restore uploads the state that f holds, once all of it is known to fit.
+// restore uploads the state in f. It checks all rows before it uploads the first one,
+// so that an error leaves the initial state intact for a restart.
 func (t *trainer) restore(f *weights.File) error {
 	var values [][]float64
 	for _, r := range t.state() {
@@ -336,7 +363,7 @@ func (t *trainer) restore(f *weights.File) error {
 	return nil
 }
 
-// errOther is the answer to a folder that holds another training.
-func errOther(out string) error {
+// errOtherTraining returns the error for a folder that holds a different run.
+func errOtherTraining(out string) error {
 	return fmt.Errorf("%s holds a training with other data, options or device (hint: choose another --out, or delete that folder)", out)
 }

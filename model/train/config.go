@@ -1,12 +1,21 @@
-// Package train trains world models: one loop from clips to a checkpoint that can
-// be interrupted, killed and resumed at any step without a byte of the result
-// changing, since every random draw is derived from the seed and the step. It knows
-// no task and no environment, which arrive as columns, no family of models, which
-// arrive as a model.Geometry, and no method, which is a list of loss terms.
+// Package train trains world models.
 //
-// To read it, begin with loop.go (Run and what happens around a step), then step.go
-// (the step itself), data.go (how clips come to the device), checkpoint.go (what is
-// written, and how a training goes on after a kill).
+// Run trains one model: a task's data set, a method (model.Method, a list of loss
+// terms), a geometry (model.Geometry) and a seed, given in Options. It writes a run,
+// a folder with the checkpoint, its sidecar, metrics and, while it is unfinished, a
+// resume point.
+//
+// A run can be interrupted, killed and resumed at any step without changing a byte of
+// the result: every random draw is derived from the seed and the step, a resume point
+// holds the complete optimiser state, and files are replaced atomically.
+//
+// The package does not depend on particular tasks, families or methods. Tasks are
+// columns of a data set, families implement model.Geometry, and methods list their
+// terms.
+//
+// Start reading with loop.go (Run, and what happens around a step). Then step.go has
+// the step itself, data.go the transfer of clips to the device, and checkpoint.go the
+// files and the resumption. Trial runs single steps for benchmarks.
 package train
 
 import (
@@ -23,92 +32,111 @@ import (
 	"scalewm/model/objective"
 )
 
-// Config is the recipe of a training: the [train] section of a preset.
+// Config is the recipe of a training: the [train] table of a preset.
 type Config struct {
 	Optimiser
-	Weights model.Weights `toml:"weights"` // of the loss terms
+	// Weights are the weights of the loss terms by task.
+	Weights model.Weights `toml:"weights"`
 	Loss
 	Intervals
 }
 
-// Optimiser is the part of the recipe that says how parameters change.
+// Optimiser is the part of the recipe for AdamW and its learning rate schedule
+// (docs/sources.md#optimiser).
 type Optimiser struct {
 	model.Schedule
 	WeightDecay float64 `toml:"weight_decay" json:"weight_decay"`
-	WarmUp      float64 `toml:"warm_up" json:"warm_up"` // fraction of the steps
-	Clip        float64 `toml:"clip" json:"clip"`       // global gradient norm
+	// WarmUp is the fraction of the steps in which the rate rises from 0 to LR.
+	WarmUp float64 `toml:"warm_up" json:"warm_up"`
+	// Clip is the maximum L2 norm of the gradient of all parameters, or 0 for no
+	// clipping.
+	Clip float64 `toml:"clip" json:"clip"`
 }
 
-// Loss is what the loss terms compute with, weights aside.
+// Loss is the part of the recipe for the loss terms, except for their weights.
 type Loss struct {
 	objective.Numbers
-	Q string `toml:"q" json:"q"` // which task state: full, half, native
-	// QColumns are the columns of the task state of a data set without a task (dataset.OwnTask).
+	// Q names the task state: full, half or native.
+	Q string `toml:"q" json:"q"`
+	// QColumns selects the columns that form the task state, for a data set without a
+	// task (dataset.OwnTask).
 	QColumns string `toml:"q_columns,omitempty" json:"q_columns,omitempty"`
 }
 
-// Intervals is when a training logs, saves and validates.
+// Intervals say how often a training logs, saves and validates. The weights do not
+// depend on them.
 type Intervals struct {
 	LogEvery        int `toml:"log_every" json:"log_every"`               // steps between metrics rows
-	DiagnosticEvery int `toml:"diagnostic_every" json:"diagnostic_every"` // rows with gradient norms and rank
+	DiagnosticEvery int `toml:"diagnostic_every" json:"diagnostic_every"` // steps between rows with metrics.Diagnostics
 	SaveEvery       int `toml:"save_every" json:"save_every"`             // steps between resume points
 	EvalEvery       int `toml:"eval_every" json:"eval_every"`             // steps between validations
-	EvalBatches     int `toml:"eval_batches" json:"eval_batches"`         // bound of one validation
+	EvalBatches     int `toml:"eval_batches" json:"eval_batches"`         // maximum batches per validation
 }
 
-// Task is what the training has to know of a task.
+// Task is what a training needs to know of a task.
 type Task struct {
-	Name, ID string // tworoom, swm/TwoRoom-v1
-	// Q is the task state that terms of the loss see (docs/sources.md#task-state-q);
-	// methods without such a term need none.
+	Name, ID string // such as tworoom and swm/TwoRoom-v1
+	// Q is the task state for loss terms that use it (docs/sources.md#task-state-q).
+	// Other methods do not need it.
 	Q envs.Q
 }
 
-// Options is one training: a task, a method, a seed.
+// Options describes one training.
 type Options struct {
 	Dev  device.Device
 	Data dataset.Source
-	// Frames gives Data's frames at the model's size once there is something to train, and the
-	// function that frees them; nil: OpenFrames.
+	// Frames opens Data's frames at the model's size and returns a function that
+	// releases them. It is called only if there are steps to do. If it is nil,
+	// OpenFrames is used.
 	Frames func(context.Context) (frames dataset.FrameReader, free func() error, err error)
-	// Features gives what a frozen encoder, that of m, makes of those frames; it is
-	// asked where the model is no model.Learner.
+	// Features opens the features of those frames for the frozen encoder of m. It is
+	// called only if the model is not a model.Learner.
 	Features func(ctx context.Context, frames dataset.FrameReader, m model.World) (Features, error)
-	DataPath string // OpenFrames keeps frames beside it that do not fit in memory
+	// DataPath is the path of the data set. OpenFrames stores resized frames next to
+	// it if they do not fit in memory.
+	DataPath string
 	Task     Task
-	Method   model.Method // one without terms writes the initial weights
+	Method   model.Method // without terms, Run writes the initial weights
 	Config   Config
 	Model    model.Geometry // of the method's family
 	Seed     int64
-	Protocol dataset.Protocol // paper: validation clips at random; strict: whole episodes held out
-	Out      string           // directory
-	// Begin, where set, is called once everything is known to fit and there is
-	// something to do, before the first byte goes to Out.
+	// Protocol is paper (validation clips drawn at random) or strict (validation on
+	// episodes that the training does not see).
+	Protocol dataset.Protocol
+	Out      string // folder of the run
+	// Begin, if set, is called once all options are valid and there is work to do, before
+	// Run writes to Out.
 	Begin  func() error
-	Resume bool // fail if there is nothing to go on from
-	// BreakLock takes the folder from a process that has it, which the caller knows to be gone.
+	Resume bool // fail if Out has no resume point
+	// BreakLock takes over the lock of Out. The caller must know that the process that
+	// held it is gone.
 	BreakLock bool
-	Workers   int // goroutines that decode frames; 0: one a core
-	Progress  func(done, total int64, note string)
-	Note      func(text string) // where set, is told which damaged files are made again, and whom the training waits for
+	// Workers is the number of goroutines that decode frames, or 0 for one per core.
+	Workers  int
+	Progress func(done, total int64, note string)
+	// Note, if set, is called with messages: which damaged files are trained again,
+	// and for which process Run waits.
+	Note func(text string)
 }
 
-// Result is what a finished training reports.
+// Result describes a finished run. The fields after Loss are zero if it was skipped.
 type Result struct {
-	Weights string  `json:"weights"` // path of weights.safetensors
-	ID      string  `json:"id"`      // of the spec that determines the bytes
-	Steps   int     `json:"steps"`
-	Loss    float64 `json:"loss"` // last step; 0 where nothing was trained or its metrics are gone
-	MsStep  float64 `json:"ms_step"`
+	Weights string `json:"weights"` // path of weights.safetensors
+	ID      string `json:"id"`      // hash of the spec that determines the weights
+	Steps   int    `json:"steps"`   // optimiser steps of the entire run
+	// Loss is that of the last step, or 0 if nothing was trained or there are no metrics.
+	Loss   float64 `json:"loss"`
+	MsStep float64 `json:"ms_step"` // median time of a step of this process
 	// LoaderWait is the share of the steps' time that was spent waiting for data.
 	LoaderWait float64 `json:"loader_wait_share"`
-	Skipped    bool    `json:"skipped"` // it was finished before
+	Skipped    bool    `json:"skipped"` // the run had been finished before
 }
 
-// maxBatch is a thousand times the published batch.
+// maxBatch bounds the memory of a batch. It is about 500 times the published batch of
+// 128.
 const maxBatch = 1 << 16
 
-// Validate names the first field that cannot work.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	positive := []struct {
 		name string
@@ -133,7 +161,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("train: warm_up is %g (hint: a fraction of the steps, below 1)", c.WarmUp)
 	}
 	numbers := map[string]float64{"lr": c.LR, "weight_decay": c.WeightDecay, "warm_up": c.WarmUp, "clip": c.Clip}
-	for _, term := range writtenTerms {
+	for _, term := range requiredTerms {
 		if _, ok := c.Weights[term][model.Others]; !ok {
 			return fmt.Errorf("train: weights has no %s, or none for other tasks (hint: a number, or a table by task with %q; see presets/nano.toml)", term, model.Others)
 		}
@@ -154,10 +182,10 @@ func (c Config) Validate() error {
 	return c.Numbers.Validate()
 }
 
-// validate names the first option that cannot work.
+// validate returns an error that names the first invalid option.
 func (o Options) validate() error {
 	if family := o.Model.Info().Kind; o.Method.Family != family {
-		return fmt.Errorf("training %s, a model of family %q, with a geometry of family %q (hint: give that of its own family)", o.Method.Name, o.Method.Family, family)
+		return fmt.Errorf("training %s, a model of family %q, with a geometry of family %q (hint: use a geometry of the method's family)", o.Method.Name, o.Method.Family, family)
 	}
 	if o.Method.UsesQ() && len(o.Task.Q.Parts) == 0 {
 		if o.Task.Name == dataset.NoTask {

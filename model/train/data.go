@@ -12,14 +12,15 @@ import (
 	"scalewm/model/device"
 )
 
-// clips are the clips of a training, and the scalers of what it sees of them.
+// clips holds the clips of a training, and the scalers of actions and q.
 type clips struct {
 	dataset.Cuts
 	q     dataset.Moments
 	split string // how validation clips were held out, for the sidecar
 }
 
-// newClips cuts, splits and scales the data set of fingerprint fp.
+// newClips checks the data set, whose fingerprint is fp, against the task, splits its
+// clips into training and validation clips, and computes the scalers.
 func newClips(o Options, fp string) (c clips, err error) {
 	info := o.Model.Info()
 	if err := dataset.CheckTask(o.Data, o.Task.Name, o.Task.ID, info.ActionDim()); err != nil {
@@ -53,11 +54,11 @@ func newClips(o Options, fp string) (c clips, err error) {
 	return c, err
 }
 
-// constant is a deviation of q that is rounding only.
+// constant is the standard deviation of q below which it only reflects rounding.
 const constant = 1e-8
 
-// scaleQ takes the scaler of q over the whole file (paper) or over the training
-// episodes only (strict).
+// scaleQ computes the scaler of q: over the entire file under the protocol paper,
+// over the training episodes under strict.
 func (c *clips) scaleQ(o Options, fp string) (err error) {
 	var episodes []int
 	if o.Protocol == dataset.Strict {
@@ -66,13 +67,15 @@ func (c *clips) scaleQ(o Options, fp string) (err error) {
 	if c.q, err = dataset.QMoments(o.Data, o.Task.Q, episodes); err != nil {
 		return err
 	}
-	if slices.Max(c.q.Std) < constant { // one entry that does not vary becomes 0, the mean
+	// A single component that does not vary is acceptable: its z-score is 0 everywhere.
+	if slices.Max(c.q.Std) < constant {
 		return fmt.Errorf("the state q of the data set is the same in all rows (hint: %s has nothing to learn from it; train %s, or collect episodes that differ)", o.Method.Name, model.Baseline)
 	}
 	return nil
 }
 
-// OpenFrames makes the data's frames at the model's size; close frees them.
+// OpenFrames opens the data set's frames at the model's size, resizing them if
+// necessary. close releases them.
 func (o Options) OpenFrames(ctx context.Context) (frames dataset.FrameReader, close func() error, err error) {
 	if o.Model.Info().FrameSize == o.Data.FrameSize() {
 		return dataset.Original(o.Data), func() error { return nil }, nil
@@ -84,56 +87,62 @@ func (o Options) OpenFrames(ctx context.Context) (frames dataset.FrameReader, cl
 	return set, set.Close, nil
 }
 
-// feed brings the batches of one split to the device. Frames of the next step are
-// on their way while this one runs; or all frames of the data set are on the device
-// and a step sends their numbers.
+// feed brings the batches of one split to the device, in one of three ways:
+//
+//   - It uploads the frames of each batch (slots). The frames of the next step are
+//     copied while the kernels of this step run, so that there are two slots.
+//   - All frames are resident on the device, and a batch is a list of row indices.
+//   - It uploads the features of a frozen encoder instead of frames.
 type feed struct {
-	dev    device.Device
-	loader *dataset.Loader
-	slots  [2]device.Bytes // frames of even and odd steps
-	whole  device.Bytes    // all frames, by row; nil: batches are sent
-	rows   device.Ints     // those of a batch, in whole
-	made   *made           // instead of frames, for models whose encoder is frozen
-	sent   *dataset.Batch  // the last that was sent
+	dev      device.Device
+	loader   *dataset.Loader
+	slots    [2]device.Bytes // frames of even and odd steps
+	resident device.Bytes    // all frames of the data set, by row; nil unless resident
+	rows     device.Ints     // row indices of a batch within resident
+	features *featureBatch   // nil unless the model's encoder is frozen
+	sent     *dataset.Batch  // the batch of the last call of send
 }
 
-// Features are what a frozen encoder makes of the frames of a data set.
+// Features provides the outputs of a frozen encoder for the frames of a data set.
 type Features interface {
-	// Features writes those of rows to dst, P*D numbers in bf16 a row.
+	// Features writes the features of the given rows to dst, P*D numbers in bf16 per
+	// row.
 	Features(ctx context.Context, rows []int32, dst []uint16) error
 	Close() error
 }
 
-// made is a batch's features on their way to the device. They are rounded to bf16
-// wherever they come from, so that weights do not depend on it.
-type made struct {
-	from     Features
-	bits     []uint16
-	features []float32
+// featureBatch holds the features of a batch while they are brought to the device. A
+// cache stores them as bf16, so they are rounded to bf16 even if they are computed on
+// the fly: the trained weights do not depend on where features come from.
+type featureBatch struct {
+	from   Features
+	bits   []uint16
+	values []float32
 	device.Mat
 }
 
-// take brings the features of rows to the device.
-func (m *made) take(ctx context.Context, dev device.Device, rows []int32) (device.Mat, error) {
+// upload reads the features of rows and uploads them, as float32.
+func (m *featureBatch) upload(ctx context.Context, dev device.Device, rows []int32) (device.Mat, error) {
 	if err := m.from.Features(ctx, rows, m.bits); err != nil {
 		return device.Mat{}, err
 	}
 	for i, b := range m.bits {
-		m.features[i] = math.Float32frombits(uint32(b) << 16)
+		m.values[i] = math.Float32frombits(uint32(b) << 16)
 	}
-	dev.Upload(m.Mat, m.features)
+	dev.Upload(m.Mat, m.values)
 	return m.Mat, nil
 }
 
-// newFeed is a feed for batches of at most that many frames: of what features gives of them, from whole, which stays the
-// caller's, or sent.
-func newFeed(dev device.Device, features Features, whole device.Bytes, frames int, info model.Info) *feed {
-	f := &feed{dev: dev, whole: whole}
+// newFeed returns a feed for batches of at most `frames` frames. It feeds features if
+// they are not nil, rows of resident if that is not nil, and otherwise uploads
+// frames. The caller keeps ownership of resident.
+func newFeed(dev device.Device, features Features, resident device.Bytes, frames int, info model.Info) *feed {
+	f := &feed{dev: dev, resident: resident}
 	switch {
 	case features != nil:
-		f.made = &made{from: features, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
-		f.made.bits, f.made.features = make([]uint16, f.made.Len()), make([]float32, f.made.Len())
-	case whole != nil:
+		f.features = &featureBatch{from: features, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
+		f.features.bits, f.features.values = make([]uint16, f.features.Len()), make([]float32, f.features.Len())
+	case resident != nil:
 		f.rows = dev.AllocInts(frames)
 	default:
 		for i := range f.slots {
@@ -143,14 +152,14 @@ func newFeed(dev device.Device, features Features, whole device.Bytes, frames in
 	return f
 }
 
-// free gives the memory back, once nothing is on its way to it.
+// free releases the feed's memory. It first waits for copies that are still running.
 func (f *feed) free() {
 	f.dev.Sync()
-	if f.made != nil {
-		f.dev.Free(f.made.Buf)
+	if f.features != nil {
+		f.dev.Free(f.features.Buf)
 		return
 	}
-	if f.whole != nil {
+	if f.resident != nil {
 		f.dev.Free(f.rows)
 		return
 	}
@@ -159,27 +168,29 @@ func (f *feed) free() {
 	}
 }
 
-// close is free, and ends the loader.
+// close closes the loader and frees the feed.
 func (f *feed) close() {
-	f.dev.Sync() // before the loader frees what is read
+	f.dev.Sync() // a running copy may still read the loader's memory
 	f.loader.Close()
 	f.free()
 }
 
-// send takes the batch of a step from the loader and lets its frames go.
+// send takes the batch of a step from the loader, and starts to copy its frames to
+// the device if they are neither resident nor replaced by features.
 func (f *feed) send(ctx context.Context, step int) error {
 	b, err := f.loader.Batch(ctx, step)
 	if err != nil {
 		return err
 	}
 	f.sent = b
-	if f.made == nil && f.whole == nil {
+	if f.features == nil && f.resident == nil {
 		f.dev.SendBytes(f.slots[step%2], 0, b.Pixels)
 	}
 	return nil
 }
 
-// take is the batch of a step, and its frames for the kernels from now on.
+// take returns the batch of a step. Kernels queued after take may read the frames. If
+// the batch was not sent before, take sends it.
 func (f *feed) take(ctx context.Context, step int) (*dataset.Batch, model.Batch, error) {
 	if f.sent == nil || f.sent.Step != step {
 		if err := f.send(ctx, step); err != nil {
@@ -187,29 +198,30 @@ func (f *feed) take(ctx context.Context, step int) (*dataset.Batch, model.Batch,
 		}
 	}
 	b := f.sent
-	if f.made != nil {
-		features, err := f.made.take(ctx, f.dev, b.Rows)
+	if f.features != nil {
+		features, err := f.features.upload(ctx, f.dev, b.Rows)
 		return b, model.Batch{B: len(b.Clips), Features: features}, err
 	}
 	f.dev.AwaitSent()
-	if f.whole == nil {
+	if f.resident == nil {
 		return b, model.Batch{B: len(b.Clips), Pixels: f.slots[step%2]}, nil
 	}
 	f.dev.UploadInts(f.rows, b.Rows)
-	return b, model.Batch{B: len(b.Clips), Pixels: f.whole, Frames: f.rows}, nil
+	return b, model.Batch{B: len(b.Clips), Pixels: f.resident, Frames: f.rows}, nil
 }
 
-// openFeeds makes the feeds; frames nil: all are on the device.
+// openFeeds opens the feeds of both splits. frames is nil if all frames are resident.
 func (l *loop) openFeeds(frames dataset.FrameReader) (err error) {
 	if l.train, err = l.feed(frames, l.clips.Train, l.o.Config.Batch); err != nil {
 		return err
 	}
-	if n := min(l.o.Config.Batch, len(l.clips.Val)); n > 1 { // SIGReg needs two
+	if n := min(l.o.Config.Batch, len(l.clips.Val)); n > 1 { // SIGReg compares a distribution over clips
 		l.val, err = l.feed(frames, l.clips.Val, n)
 	}
 	return err
 }
 
+// feed opens a feed of batches of the given clips.
 func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*feed, error) {
 	opt := dataset.LoaderOptions{Batch: batch, Frames: l.t.info.ClipFrames(), Skip: l.t.info.FrameSkip, Seed: l.o.Seed,
 		Workers: l.o.Workers, Action: l.clips.Action, Pixels: l.o.Dev}
@@ -217,18 +229,18 @@ func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int)
 		opt.Q, opt.QMoments = &l.o.Task.Q, l.clips.q
 	}
 	if l.features != nil {
-		frames = nil // whoever makes the features reads them
+		frames = nil // l.features reads frames itself if it needs them
 	}
 	loader, err := dataset.NewLoader(l.o.Data, frames, clips, opt)
 	if err != nil {
 		return nil, err
 	}
-	f := newFeed(l.o.Dev, l.features, l.whole, batch*opt.Frames, l.t.info)
+	f := newFeed(l.o.Dev, l.features, l.resident, batch*opt.Frames, l.t.info)
 	f.loader = loader
 	return f, nil
 }
 
-// closeFeeds ends the background work.
+// closeFeeds closes both feeds, which stops their background goroutines.
 func (l *loop) closeFeeds() {
 	for _, f := range []*feed{l.train, l.val} {
 		if f != nil {
@@ -238,51 +250,55 @@ func (l *loop) closeFeeds() {
 	l.train, l.val = nil, nil
 }
 
+// close closes the feeds and frees the resident frames.
 func (l *loop) close() {
 	l.closeFeeds()
-	if l.whole != nil {
-		l.o.Dev.Free(l.whole)
+	if l.resident != nil {
+		l.o.Dev.Free(l.resident)
 	}
 }
 
-// reside moves the data set to the device, if it may. That is after a step, when
-// all that a step needs has its memory.
-func (l *loop) reside(ctx context.Context, frames dataset.FrameReader) (err error) {
+// makeResident uploads all frames of the data set to the device, if fits allows it.
+// The loop calls it after its first step: only then has everything that a step needs
+// been allocated, so that the free memory is really free.
+func (l *loop) makeResident(ctx context.Context, frames dataset.FrameReader) (err error) {
 	if l.features != nil || !l.fits(frames) {
 		return nil
 	}
-	whole, err := l.store(ctx, frames)
+	resident, err := l.uploadAll(ctx, frames)
 	if err != nil {
 		return err
 	}
 	l.waited += l.train.loader.Waited()
 	l.closeFeeds()
-	l.whole = whole
+	l.resident = resident
 	return l.openFeeds(nil)
 }
 
-// Bounds of what is kept on the device.
+// Limits for resident frames.
 const (
-	share = 0.75     // of the memory that a step leaves free
-	piece = 64 << 20 // bytes that are read while as many are sent
+	residentShare = 0.75     // maximum share of the memory that a step leaves free
+	pieceBytes    = 64 << 20 // one piece is read while the previous one is copied
 )
 
-// fits says whether all frames may be kept on the device: if they fit beside
-// what a step took, and the steps that are left would send more.
+// fits reports whether all frames should be resident: they fit into the free memory,
+// and the remaining steps would copy more frames than the data set has.
 func (l *loop) fits(frames dataset.FrameReader) bool {
 	rows := l.o.Data.Rows()
 	left := (l.t.total - l.at.step) * l.o.Config.Batch * l.t.info.ClipFrames()
-	return left > rows && float64(rows*frameBytes(frames)) <= share*float64(l.o.Dev.Room())
+	return left > rows && float64(rows*frameBytes(frames)) <= residentShare*float64(l.o.Dev.Room())
 }
 
+// frameBytes returns the size of one RGB frame.
 func frameBytes(frames dataset.FrameReader) int { return 3 * frames.Size() * frames.Size() }
 
-// store sends all frames to the device, by row: a piece is read with all workers
-// while the one before is on its way.
-func (l *loop) store(ctx context.Context, frames dataset.FrameReader) (device.Bytes, error) {
+// uploadAll copies all frames of the data set to the device, in row order. All
+// workers read one piece while the previous one is copied. On an error nothing
+// remains allocated.
+func (l *loop) uploadAll(ctx context.Context, frames dataset.FrameReader) (device.Bytes, error) {
 	dev, rows, size := l.o.Dev, l.o.Data.Rows(), frameBytes(frames)
-	per := min(rows, max(1, piece/size))
-	whole := dev.AllocBytes(rows * size)
+	per := min(rows, max(1, pieceBytes/size))
+	all := dev.AllocBytes(rows * size)
 	host := [2][]byte{dev.AllocHost(per * size), dev.AllocHost(per * size)}
 	defer func() {
 		dev.Sync()
@@ -292,18 +308,18 @@ func (l *loop) store(ctx context.Context, frames dataset.FrameReader) (device.By
 	for from, i := 0, 0; from < rows; from, i = from+per, i+1 {
 		to := min(from+per, rows)
 		err := dataset.ReadFrames(ctx, frames, from, to, host[i%2], l.o.Workers)
-		dev.Sync() // the piece before is there
+		dev.Sync() // the previous piece has arrived, and its host buffer is free
 		if err == nil {
-			dev.SendBytes(whole, from*size, host[i%2][:(to-from)*size])
+			dev.SendBytes(all, from*size, host[i%2][:(to-from)*size])
 			err = dev.Err()
 		}
 		if err != nil {
-			dev.Free(whole)
-			return nil, fmt.Errorf("bringing all frames to the device: %w", err)
+			dev.Free(all)
+			return nil, fmt.Errorf("uploading all frames to the device: %w", err)
 		}
 		if l.o.Progress != nil {
 			l.o.Progress(int64(to), int64(rows), "frames to the device")
 		}
 	}
-	return whole, nil
+	return all, nil
 }

@@ -15,14 +15,15 @@ import (
 	"scalewm/model/objective"
 )
 
-// dinoCase is what model/dinowm/testdata/prejepa_small.py wrote: ten steps of PyTorch's
-// AdamW on a tiny DINO-WM, whose config.json says this geometry.
+// dinoCase holds data that model/dinowm/testdata/prejepa_small.py wrote: ten steps of
+// PyTorch's AdamW on a tiny DINO-WM, whose config.json has this geometry.
 const dinoCase = "../dinowm/testdata/reference/prejepa_small_tiny/reference.h5"
 
 var dinoTiny = dinowm.Config{Backbone: dinov2.Config{Width: 12, Layers: 2, Heads: 3, MLP: 24, Patch: 7, Positions: 3, FrameSize: 14},
 	ActionEmbedding: 3, PredictorDepth: 2, PredictorHeads: 2, PredictorHeadDim: 5, PredictorMLP: 9, PositionFrames: 4, History: 3, FrameSkip: 5, ActionDim: 2}
 
-// TestDinoWMSteps trains beside PyTorch, on features as the recorded model made them.
+// TestDinoWMSteps compares training steps with PyTorch's, on the features of the
+// recorded model.
 func TestDinoWMSteps(t *testing.T) {
 	tree := hdf5test.Open(t, dinoCase)
 	single, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})

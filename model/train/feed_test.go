@@ -15,12 +15,12 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// roomy is a device with memory of its own for frames. What is sent arrives when
-// it must; after failAfter pieces (0: never) the device is lost.
+// roomy is a device with separate memory for frames. SendBytes copies no earlier than
+// AwaitSent requires. After failAfter pieces (0: never) the device fails.
 type roomy struct {
 	device.Device
 	room, failAfter int
-	pieces          atomic.Int32 // which readers of frames ask for
+	pieces          atomic.Int32 // number of calls of SendBytes, which readers of frames inspect
 	late            []func()
 }
 
@@ -50,7 +50,8 @@ func (r *roomy) Err() error {
 // bytesOfAll is the size of all frames of the world.
 const bytesOfAll = episodes * length * frameSize * frameSize * 3
 
-// longOn is a training of more frames than the data set has, on a device with room.
+// longOn returns options of a training that uses more frames than the data set has,
+// on a device with room for all of them.
 func longOn(t *testing.T, method string, room int) (Options, *roomy) {
 	o := longer(t, method)
 	r := &roomy{Device: ref.New(), room: room}
@@ -67,8 +68,9 @@ func resident(t *testing.T, out string) bool {
 	return c.Resident
 }
 
-// Frames that are kept on the device, sent step by step or copied at once give the
-// same bytes. They are kept where they take at most three quarters of the room.
+// Frames that are resident on the device, sent step by step or copied synchronously
+// give the same bytes. They are resident if they take at most three quarters of the
+// free memory.
 func TestResidentOrSent(t *testing.T) {
 	for _, method := range learners {
 		plain := longer(t, method)
@@ -88,7 +90,7 @@ func TestResidentOrSent(t *testing.T) {
 	}
 }
 
-// Steps that see fewer frames than the data set has are not worth an upload.
+// If the remaining steps use fewer frames than the data set has, it is not uploaded.
 func TestShortTrainingIsSent(t *testing.T) {
 	o, _ := longOn(t, "lewm", 1<<40)
 	o.Config.Steps = 1 + episodes*length/(o.Config.Batch*4)
@@ -98,7 +100,7 @@ func TestShortTrainingIsSent(t *testing.T) {
 	}
 }
 
-// bad is frames that cannot be read from a moment on, or end a training then.
+// bad is a reader of frames that fails, or cancels the training, from some moment on.
 type bad struct {
 	dataset.FrameReader
 	at   func() bool
@@ -114,8 +116,8 @@ func (b bad) Frame(row int, dst []byte) error {
 	return b.FrameReader.Frame(row, dst)
 }
 
-// An interruption or a failure while all frames go to the device leaves a training
-// that ends with the same bytes.
+// After an interruption or a failure during the upload of all frames, the training can be
+// completed and has the same bytes.
 func TestUploadEndsEarly(t *testing.T) {
 	whole, _ := longOn(t, "scale", 0)
 	mustRun(t, whole)
@@ -128,13 +130,14 @@ func TestUploadEndsEarly(t *testing.T) {
 		want string
 	}{
 		"interruption": {ctx, func() error { cancel(); return nil }, "stopped after step 1"},
-		"changed data": {context.Background(), func() error { return errors.New("the file is shorter") }, "bringing all frames to the device: reading frames: the file is shorter"},
+		"changed data": {context.Background(), func() error { return errors.New("the file is shorter") }, "uploading all frames to the device: reading frames: the file is shorter"},
 	} {
 		o, r := longOn(t, "scale", 1<<40)
 		frames := o.Frames
 		o.Frames = func(ctx context.Context) (dataset.FrameReader, func() error, error) {
 			f, free, err := frames(ctx)
-			// The first step sends two batches; later frames are the whole set's.
+			// The first step reads two batches. Later reads belong to the upload of
+			// all frames.
 			return bad{f, func() bool { return r.pieces.Load() >= 2 }, c.then}, free, err
 		}
 		o.Workers = 1
@@ -148,12 +151,13 @@ func TestUploadEndsEarly(t *testing.T) {
 	}
 }
 
-// A device that is lost in the middle of it is the error, and nothing is written after it.
+// If the device fails during the upload, Run returns its error and writes nothing
+// afterwards.
 func TestDeviceFailsInUpload(t *testing.T) {
 	o, r := longOn(t, "lewm", 1<<40)
-	r.failAfter = 3 // two batches, then a piece of the whole
+	r.failAfter = 3 // two batches, then a piece of the upload
 	_, err := Run(context.Background(), o)
-	if err == nil || !strings.Contains(err.Error(), "bringing all frames to the device: the GPU failed") {
+	if err == nil || !strings.Contains(err.Error(), "uploading all frames to the device: the GPU failed") {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, resumeName)); err == nil {

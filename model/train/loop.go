@@ -17,12 +17,17 @@ import (
 	"scalewm/model/weights"
 )
 
-// Run trains and writes to Options.Out: weights.safetensors with its sidecar
-// when it is done, metrics.jsonl, run.json with what a clock measured, and until
-// it is done a resume point. The same call goes on after an interruption, trains
-// again where files of a finished training are damaged, and otherwise returns at
-// once when the training was finished before. A process that trains in the same
-// folder is waited for.
+// Run trains a model and writes the run to Options.Out: weights.safetensors and its
+// sidecar once it is finished, metrics.jsonl, run.json with the measured times, and a
+// resume point while it is unfinished.
+//
+// The same call resumes a run that was interrupted, and returns at once, with
+// Result.Skipped set, if the run is finished. If a file of a finished run is damaged,
+// it trains again. Run holds a lock on the folder and waits for another process that
+// holds it.
+//
+// An interruption through ctx writes a resume point and returns an error that wraps
+// ctx.Err().
 func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.validate(); err != nil {
 		return Result{}, err
@@ -31,12 +36,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if o.Resume && !l.begun() {
+	if o.Resume && !l.hasState() {
 		return Result{}, fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", o.Out)
 	}
 	release, err := safefile.Lock(ctx, o.Out, safefile.LockOptions{Break: o.BreakLock, Note: o.Note})
 	r := Result{Weights: filepath.Join(o.Out, weights.FileName), ID: l.side.ID, Steps: l.total}
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) { // nothing need be written where it is finished
+	// A read-only folder cannot be locked. It need not be if the run in it is finished.
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		if r.Skipped, _ = l.finished(); !r.Skipped {
 			return Result{}, err
 		}
@@ -90,30 +96,32 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
+// note formats a message for Options.Note.
 func (l *loop) note(format string, args ...any) {
 	if l.o.Note != nil {
 		l.o.Note(fmt.Sprintf(format, args...))
 	}
 }
 
-// loop is a training under way.
+// loop is the state of a run in progress.
 type loop struct {
 	o     Options
 	clips clips
-	total int             // N, optimiser steps
-	side  weights.Sidecar // of its checkpoints
+	total int             // optimiser steps of the entire run
+	side  weights.Sidecar // template for the sidecars of all checkpoints
 	t     *trainer
-	at    point
+	at    point // position, as the next resume point will record it
 
 	metrics    *metrics.Log
-	train, val *feed        // val is nil where there are too few validation clips
-	features   Features     // where the model's encoder is frozen
-	whole      device.Bytes // all frames, once they are on the device
-	times      []time.Duration
-	waited     time.Duration // for the loaders of feeds that are closed
+	train, val *feed           // val is nil if there are fewer than two validation clips
+	features   Features        // nil unless the model's encoder is frozen
+	resident   device.Bytes    // all frames, once they are on the device
+	times      []time.Duration // of each step in this process
+	waited     time.Duration   // time spent waiting for the loaders of closed feeds
 }
 
-// newLoop decides everything before the first step.
+// newLoop checks the data set and determines the clips, the number of steps and the
+// id of the run. It does not allocate memory on the device.
 func newLoop(o Options) (*loop, error) {
 	fp, err := o.Data.Fingerprint()
 	if err != nil {
@@ -134,7 +142,7 @@ func newLoop(o Options) (*loop, error) {
 	return l, err
 }
 
-// run does the steps that are left and finishes the training.
+// run performs the remaining steps and finishes the run.
 func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c Clock, err error) {
 	began, from := time.Now(), l.at.step
 	if l.metrics, err = metrics.Open(l.o.Out, l.at.metrics); err != nil {
@@ -145,30 +153,33 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c Clock, er
 	if err := l.openFeeds(frames); err != nil {
 		return c, err
 	}
+	// Each iteration is a step and what follows it. After a resumption the first
+	// iteration may have only the latter to do.
 	for l.at.step < l.total || l.at.due {
 		err := ctx.Err()
 		if err == nil && !l.at.due {
 			err = l.next(ctx)
 		}
 		if err == nil {
-			err = l.settle(ctx)
+			err = l.afterStep(ctx)
 		}
 		if err == nil && l.at.step == from+1 {
-			err = l.reside(ctx, frames)
+			err = l.makeResident(ctx, frames)
 		}
 		if err != nil {
 			return c, l.stop(ctx, err)
 		}
 	}
 	c = newClock(from, began, l.times, l.waited+l.train.loader.Waited(), l.o.Config.Batch)
-	c.Resident = l.whole != nil
+	c.Resident = l.resident != nil
 	if err := c.write(l.o.Out); err != nil {
 		return c, err
 	}
 	return c, l.finish()
 }
 
-// next is one step and its row of metrics.
+// next performs one step and writes its row of metrics. It starts to copy the frames
+// of the following step before the kernels of this one.
 func (l *loop) next(ctx context.Context) error {
 	n, cfg := l.at.step, l.o.Config
 	began := time.Now()
@@ -183,14 +194,15 @@ func (l *loop) next(ctx context.Context) error {
 		}
 	}
 	row := metrics.Row{Step: n, Split: metrics.Train, LR: l.t.rate(n)}
-	if n%cfg.DiagnosticEvery == 0 && l.features == nil { // latents that do not change need none
+	// The latents of a frozen encoder do not change and have no gradients: no diagnostics.
+	if n%cfg.DiagnosticEvery == 0 && l.features == nil {
 		row.Diagnostics = &metrics.Diagnostics{}
 	}
 	row.Losses, row.GradNorm = l.t.step(n, in, row.Diagnostics)
 	if err := l.o.Dev.Err(); err != nil {
 		return fmt.Errorf("training step %d: %w", n, err)
 	}
-	if err := l.t.finite(n, batch, row.Losses, row.GradNorm); err != nil {
+	if err := l.t.checkFinite(n, batch, row.Losses, row.GradNorm); err != nil {
 		return err
 	}
 	l.at.step, l.at.due = n+1, true
@@ -207,9 +219,10 @@ func (l *loop) next(ctx context.Context) error {
 	return nil
 }
 
-// settle does what follows a step: validation, where it is time for it, and then
-// the resume point. An interruption in between leaves it due.
-func (l *loop) settle(ctx context.Context) error {
+// afterStep validates and writes a resume point after the steps where they are due.
+// The point is no longer due once the validation is complete. If it is interrupted,
+// the resume point records that it must be repeated.
+func (l *loop) afterStep(ctx context.Context) error {
 	cfg := l.o.Config
 	if l.at.step%cfg.EvalEvery == 0 || l.at.step == l.total {
 		if err := l.validate(ctx); err != nil {
@@ -218,7 +231,7 @@ func (l *loop) settle(ctx context.Context) error {
 	}
 	l.at.due = false
 	if l.at.step%cfg.SaveEvery == 0 && l.at.step < l.total {
-		if err := l.keepStep(); err != nil {
+		if err := l.saveStep(); err != nil {
 			return err
 		}
 		return l.save()
@@ -226,8 +239,9 @@ func (l *loop) settle(ctx context.Context) error {
 	return nil
 }
 
-// validate runs the losses in evaluation mode on the first batches of the
-// validation clips, the same ones each time.
+// validate computes the losses in evaluation mode on the first EvalBatches batches of
+// the validation clips, the same ones each time, and writes the mean to the metrics.
+// It saves the weights if they are the best so far.
 func (l *loop) validate(ctx context.Context) error {
 	if l.val == nil {
 		return nil
@@ -243,7 +257,7 @@ func (l *loop) validate(ctx context.Context) error {
 			return err
 		}
 		v := l.t.evaluate(l.t.inputs(b, frames, metrics.Val, i))
-		if err := l.t.finite(row.Step, b, v, 0); err != nil {
+		if err := l.t.checkFinite(row.Step, b, v, 0); err != nil {
 			return fmt.Errorf("validating: %w", err)
 		}
 		n := float64(batches)
@@ -253,13 +267,15 @@ func (l *loop) validate(ctx context.Context) error {
 		row.Obj += v.Obj / n
 		row.Skipped += v.Skipped / n
 	}
-	if err := l.keepBest(row.Loss); err != nil {
+	if err := l.saveBest(row.Loss); err != nil {
 		return err
 	}
 	return l.metrics.Write(row)
 }
 
-// stop ends an unfinished training: an interruption leaves a resume point.
+// stop ends an unfinished run. If cause is the interruption of ctx, stop writes a
+// resume point. After any other error it writes nothing, so that the last resume
+// point stays.
 func (l *loop) stop(ctx context.Context, cause error) error {
 	if ctx.Err() == nil || !errors.Is(cause, ctx.Err()) {
 		return cause
@@ -267,5 +283,5 @@ func (l *loop) stop(ctx context.Context, cause error) error {
 	if err := l.save(); err != nil {
 		return err
 	}
-	return fmt.Errorf("training stopped after step %d of %d, which a resume point in %s holds: %w", l.at.step, l.total, l.o.Out, ctx.Err())
+	return fmt.Errorf("training stopped after step %d of %d, with a resume point in %s: %w", l.at.step, l.total, l.o.Out, ctx.Err())
 }

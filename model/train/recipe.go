@@ -9,25 +9,28 @@ import (
 	"scalewm/model/weights"
 )
 
-// Recipe is how a checkpoint was trained, beside its task, method and seed.
+// Recipe identifies how a checkpoint was trained, apart from its task, method and
+// seed.
 type Recipe struct {
-	// Hash names what all trainings of a preset share, whatever their task, method
-	// and seed: recipe and geometry. "" where the sidecar does not say, as that of
-	// a published checkpoint.
+	// Hash identifies what all runs of a preset share for any task, method and seed:
+	// the recipe and the geometry. It is "" if the sidecar does not record a recipe,
+	// as for a published checkpoint.
 	Hash string
-	// Q and Weight are the method's own: the task state that its loss sees, and the
-	// weight of the term that sees it; absent where there is no such term.
+	// Q and Weight are particular to the method: the task state that its loss uses,
+	// and the weight of the term that uses it. They are zero if there is no such
+	// term.
 	Q      string
 	Weight float64
-	// QColumns are those of the task state where the checkpoint is of no task.
+	// QColumns selects the task state of a checkpoint without a task.
 	QColumns string
 }
 
-// notShared are the fields of a recipe and of a geometry that belong to a task or
-// a method, or on which no weights depend.
+// notShared are the JSON fields of a recipe or a geometry that differ between runs of
+// one preset because they belong to a task or a method, or that do not affect the
+// weights.
 var notShared = []string{"q", "q_columns", "scale_weight", "aux_weight", "action_dim", "log_every", "diagnostic_every", "save_every", "eval_every", "eval_batches"}
 
-// RecipeOf reads the recipe from a checkpoint's sidecar.
+// RecipeOf returns the Recipe in a checkpoint's sidecar. It is zero if there is none.
 func RecipeOf(s *weights.Sidecar) (r Recipe) {
 	var c Config
 	if json.Unmarshal(s.Train, &c) != nil || c.Batch == 0 {
@@ -48,7 +51,7 @@ func RecipeOf(s *weights.Sidecar) (r Recipe) {
 		}
 		return fields
 	}
-	// Two objects of names and numbers always have a canonical form.
+	// The values come from JSON and therefore always have a canonical form: no error.
 	r.Hash, _ = cell.ID("recipe", []any{s.Kind, shared(s.Config), shared(s.Train)})
 	return r
 }

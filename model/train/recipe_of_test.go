@@ -8,8 +8,8 @@ import (
 	"scalewm/model/weights"
 )
 
-// The recipe is that of the preset: the same for its tasks, methods and seeds, and
-// another with every number that the weights depend on.
+// RecipeOf identifies the preset: the hash is the same for all its tasks, methods and
+// seeds, and changes with every number that affects the weights.
 func TestRecipeOf(t *testing.T) {
 	side := func(method, task string, train, geometry map[string]any) *weights.Sidecar {
 		all := map[string]any{"batch": 8, "lr": 5e-4, "q": "half", "scale_weight": map[string]float64{"cube": .3}, "log_every": 10}

@@ -20,9 +20,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// The recipe "a new method": an entry of the table of methods, which may name a
-// term that model/objective does not have yet, and train as all others do. Here
-// the term pulls the latents to zero, and the family is a new one too.
+// TestNewMethodAndFamily follows the instructions "a new method" of
+// docs/architecture.md: an entry in the table of methods, with a loss term that is
+// new too. Here the term pulls the latents to zero, and the family is also new.
 func TestNewMethodAndFamily(t *testing.T) {
 	const shrink = "shrink"
 	objective.Terms[shrink] = func(s objective.Setting) objective.Term {
@@ -36,7 +36,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	defer delete(objective.Terms, shrink)
 	prediction := model.Term{Name: model.Prediction}
 
-	// On a family that is there: only the list of terms is new.
+	// With an existing family, only the list of terms is new.
 	small := options(t, model.Baseline)
 	small.Method = model.Method{Name: "small", Family: model.FamilyLeWM, Terms: []model.Term{prediction, {Name: shrink}}}
 	small.Config.Weights = lossWeights.With(shrink, model.Others, 2).With(shrink, "dot", 0.5)
@@ -45,7 +45,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rows { // to the last digits: loss and parts are rounded once each
+	for _, r := range rows { // up to rounding: the loss and its parts are each rounded once
 		if want := r.Pred + 0.5*r.Obj; r.SIGReg != 0 || r.Obj <= 0 || r.Loss-want > 1e-12 || want-r.Loss > 1e-12 {
 			t.Errorf("row %+v", r)
 		}
@@ -57,7 +57,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 		t.Errorf("%+v, %v", side, err)
 	}
 
-	// On a new family, whose encoder is a matrix that is not trained.
+	// With a new family, whose encoder is a constant matrix.
 	o := options(t, model.Baseline)
 	o.Method = model.Method{Name: "lines", Family: "line", Terms: []model.Term{prediction, {Name: model.Correlation, UsesQ: true}}}
 	o.Model, o.Config.Steps = line.Config{FrameSize: frameSize, Dim: 3, FrameSkip: 1, ActionDim: 2}, 40
@@ -80,7 +80,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	w.Encode(z, dev.AllocBytes(w.Info().FrameBytes()), 1)
 	w.Free()
 
-	// A kind that nobody registered, and a method with another family's geometry.
+	// A kind that is not registered, and a method with the geometry of another family.
 	other := *side
 	other.Kind = "cube"
 	if err := weights.Save(filepath.Join(o.Out, weights.FileName), nil, &other); err != nil {
@@ -95,8 +95,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	}
 }
 
-// counted is a backend of its own, which has everything computed by another one
-// and counts the products.
+// counted is a backend that delegates to another one and counts the GEMMs.
 type counted struct {
 	device.Device
 	products int
@@ -111,8 +110,9 @@ func (d *counted) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	d.Device.Gemm(op, dst, a, b, ep)
 }
 
-// The recipe "a new backend": what passes the suite trains and loads models, and
-// nothing above it knows of it but by its kind.
+// TestNewBackend follows the instructions "a new backend" of docs/architecture.md: a
+// backend that passes devicetest trains and loads models, and only its Kind
+// identifies it.
 func TestNewBackend(t *testing.T) {
 	devicetest.Run(t, func(*testing.T, int) device.Device { return &counted{Device: ref.New()} })
 	want := options(t, model.Baseline)
@@ -139,8 +139,8 @@ func readFile(t *testing.T, dir, name string) []byte {
 	return b
 }
 
-// A sidecar has the weights that the preset has, under the keys that name the trainings of old presets: those had
-// neither the weight of the prediction nor, where it is 0.1, that of tasks that they did not name.
+// A sidecar has the weights of the preset in the layout of configJSON, without those in
+// impliedWeights, so that the ids of existing runs stay the same.
 func TestWeightsInJSON(t *testing.T) {
 	c := Config{Weights: lossWeights.With(model.Correlation, "reacher", .15)}
 	text, err := json.Marshal(c)

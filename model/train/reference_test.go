@@ -24,8 +24,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// TestReference trains a few steps beside the original in PyTorch: our own
-// case (testdata/lewm_small.py made it) and those of SCALEWM_REFERENCE_DIR.
+// TestReference compares a few training steps with the reference implementation in
+// PyTorch: the case in testdata/reference (written by testdata/lewm_small.py) and
+// those in SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	open := func(p device.Precision) device.Device {
 		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
@@ -38,7 +39,7 @@ func TestReference(t *testing.T) {
 	eachSmall(t, []tried{{ref.New(), refBounds}, {open(device.FP32), singleBounds}, {open(device.BF16), bf16Bounds}})
 }
 
-// tried is a device and what it is held to.
+// tried is a device and its tolerances.
 type tried struct {
 	dev device.Device
 	b   bounds
@@ -59,27 +60,28 @@ func eachSmall(t *testing.T, devices []tried) {
 	}
 }
 
-// bounds are the demands of a device (docs/sources.md#reference-tolerances).
+// bounds are the tolerances for a device (docs/sources.md#reference-tolerances).
 type bounds struct {
 	first, loss, hotLoss, grad, final, hotFinal, bn float64
 }
 
 var singleBounds = bounds{first: 3e-5, loss: 5e-6, hotLoss: 2e-5, grad: 1e-4, final: 1e-5, hotFinal: 3e-5, bn: 3e-6}
 
-// bf16Bounds: the table has a bound for gradients only, which holds from a few
-// dozen numbers a product on. Where sums are as short as in the committed cases
-// PyTorch's own autocast is off by up to 0.19, and so may we be (tinyGrad).
+// bf16Bounds has a tolerance for gradients only, which is met if sums have a few
+// dozen terms or more. With sums as short as in the committed cases PyTorch's own
+// autocast is off by up to 0.19, which tinyGrad allows too.
 var bf16Bounds = bounds{first: 0.1, loss: 0.05, hotLoss: 0.05, grad: 5e-2, final: 0.05, hotFinal: 0.05, bn: 0.1}
 
 const tinyWidth, tinyGrad = 64, 0.5
 
-// refBounds are what float64 leaves of them where the recorded inputs are
-// float32 numbers, narrowBounds where a batch rounds them to float32.
+// refBounds are the tolerances in float64 if the recorded inputs are float32 numbers,
+// narrowBounds those if a batch rounds its inputs to float32.
 var (
 	refBounds    = bounds{first: 1e-9, loss: 1e-9, hotLoss: 1e-9, grad: 1e-6, final: 1e-6, hotFinal: 1e-6, bn: 1e-9}
 	narrowBounds = bounds{first: 3e-6, loss: 1e-6, hotLoss: 1e-6, grad: 1e-5, final: 1e-6, hotFinal: 3e-6, bn: 3e-7}
-	// pixelBounds are for files whose reference normalised its pixels in float32 and
-	// says so by keeping them; ours does it in the device's own precision.
+	// pixelBounds are for files in which the reference implementation normalised the
+	// pixels in float32, which such files contain. The device normalises in its own
+	// precision.
 	pixelBounds = bounds{first: 3e-6, loss: 3e-6, hotLoss: 3e-6, grad: 1e-5, final: 3e-6, hotFinal: 3e-6, bn: 3e-6}
 )
 
@@ -108,7 +110,7 @@ func checkSmall(t *testing.T, path string, devices []tried) {
 	}
 }
 
-// smallCase is one group of a file on one device.
+// smallCase is a group of a file, tested on one device.
 type smallCase struct {
 	*testing.T
 	bounds
@@ -116,13 +118,13 @@ type smallCase struct {
 	group string
 	dev   device.Device
 	model lewm.Config
-	b, n  int // clips a batch, recorded steps
+	b, n  int // clips per batch, recorded steps
 	pairs int
 	dq    int
 }
 
-// read is an array of the file; a tensor's is found by the name of either
-// generation of transformers.
+// read returns an array of the file. A tensor is found by its name in version 4 or 5 of
+// transformers.
 func (s *smallCase) read(name string) ([]float64, []int) {
 	s.Helper()
 	if !s.tree.Has(name) {
@@ -146,7 +148,7 @@ func (s *smallCase) attr(name string) float64 {
 
 func (s *smallCase) shape(name string) []int { _, shape := s.read("weights/" + name); return shape }
 
-// count is the number of layers whose tensors are named prefix + index.
+// count returns the number of layers whose tensors are named prefix + index.
 func (s *smallCase) count(prefix, tensor string) int {
 	n := 0
 	for {
@@ -158,7 +160,7 @@ func (s *smallCase) count(prefix, tensor string) int {
 	}
 }
 
-// vitHeads are Hugging Face's sizes, where a config names one.
+// vitHeads maps the sizes that a config may name to Hugging Face's numbers of heads.
 var vitHeads = map[string]int{"tiny": 3, "small": 6, "base": 12, "large": 16}
 
 // geometry reads widths from the tensors and heads from the config.
@@ -223,14 +225,14 @@ func (s *smallCase) trainer() *trainer {
 	return t
 }
 
-// slice is step n of an array whose first axis counts steps.
+// slice returns step n of an array whose first axis is the step.
 func (s *smallCase) slice(name string, n int) []float64 {
 	v, shape := s.read("input/" + name)
 	each := len(v) / shape[0]
 	return v[n*each : (n+1)*each]
 }
 
-// isSingle says whether all numbers of an input are float32 numbers.
+// isSingle reports whether all numbers of an input are representable in float32.
 func (s *smallCase) isSingle(name string) bool {
 	v, _ := s.read("input/" + name)
 	for _, x := range v {
@@ -251,8 +253,8 @@ func singles(v []float64) []float32 {
 	return out
 }
 
-// batch is step n of the file, with the recorded pairs and directions in place of
-// what would be drawn.
+// batch returns step n of the file, with the recorded pairs and directions instead of
+// random ones.
 func (s *smallCase) batch(t *trainer, n int) inputs {
 	b := &dataset.Batch{Step: n, Clips: make([]dataset.Clip, s.b), Episode: make([]int32, s.b), Actions: singles(s.slice("action", n)), Q: singles(s.slice("q", n))}
 	for _, v := range s.slice("pixels", n) {
@@ -305,7 +307,7 @@ func (s *smallCase) download(m device.Mat) []float64 {
 	return v
 }
 
-// close compares with an array by absolute difference.
+// close compares values with an array of the file, by absolute difference.
 func (s *smallCase) close(name string, got []float64, tol float64) {
 	s.Helper()
 	want, _ := s.read(s.group + "/f64/" + name)
@@ -320,9 +322,10 @@ func (s *smallCase) close(name string, got []float64, tol float64) {
 	}
 }
 
-// still says whether a tensor's exact gradient is zero, so that float32 Adam
-// moves it by noise (docs/sources.md#zero-gradients); a BatchNorm's running mean follows.
-func still(name string) bool {
+// zeroGradient reports whether a tensor's exact gradient is zero, so that Adam in
+// float32 changes it by noise (docs/sources.md#zero-gradients). The running mean of a
+// BatchNorm after it has the same noise.
+func zeroGradient(name string) bool {
 	return strings.HasSuffix(name, "attention.attention.key.bias") || name == "encoder.layernorm.bias" ||
 		name == "predictor.transformer.norm.bias" || name == "predictor.transformer.output_proj.bias" || name == "projector.net.0.bias" || name == "pred_proj.net.0.bias" ||
 		strings.HasSuffix(name, "running_mean")
@@ -355,7 +358,7 @@ func (s *smallCase) steps() {
 	}
 	for _, p := range append(t.model.Params().Params, t.model.Params().Buffers...) {
 		tol := final
-		if still(p.Name) {
+		if zeroGradient(p.Name) {
 			tol += 2 * sumLR
 		}
 		if strings.HasSuffix(p.Name, "running_var") || strings.HasSuffix(p.Name, "running_mean") {
@@ -373,8 +376,8 @@ func (s *smallCase) relative(name string, n int, got, tol float64) {
 	}
 }
 
-// gradient is compared in relative L2; one that is exactly zero by its formula
-// against the whole gradient's norm.
+// gradient compares in relative L2 norm. If the gradient is exactly zero by its
+// formula, the difference is relative to the norm of the gradient of all parameters.
 func (s *smallCase) gradient(p *nn.Param, norm float64) {
 	s.Helper()
 	want, _ := s.read(s.group + "/f64/grad_step0/" + p.Name)
@@ -383,7 +386,7 @@ func (s *smallCase) gradient(p *nn.Param, norm float64) {
 		diff += (v - want[i]) * (v - want[i])
 		size += want[i] * want[i]
 	}
-	if still(p.Name) {
+	if zeroGradient(p.Name) {
 		size = norm * norm
 	}
 	if !(math.Sqrt(diff) <= s.grad*math.Sqrt(size)) {

@@ -26,14 +26,14 @@ import (
 	"scalewm/model/weights"
 )
 
-// longer is a training with more resume points than are kept.
+// longer returns options of a training with more resume points than are retained.
 func longer(t *testing.T, method string) Options {
 	o := options(t, method)
 	o.Config.Steps, o.Config.EvalEvery = 17, 5
 	return o
 }
 
-// folder is every file of a training but what a clock measured.
+// folder returns all files of a run except for run.json, which contains times.
 func folder(t *testing.T, out string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(out)
@@ -66,8 +66,8 @@ func sameFolder(t *testing.T, what string, got, want map[string][]byte) {
 	}
 }
 
-// helperVariable makes the test binary a training that says each step and can
-// be killed.
+// helperVariable is the environment variable that makes the test binary run a
+// training, which prints each step and can be killed.
 const helperVariable = "SCALEWM_TEST_TRAIN"
 
 func TestHelperTrain(t *testing.T) {
@@ -82,9 +82,8 @@ func TestHelperTrain(t *testing.T) {
 	fmt.Println("done")
 }
 
-// Killed with SIGKILL again and again, after random numbers of steps and at
-// whatever moment the signal arrives, a training ends with the bytes of one that
-// was left alone, and leaves no other file.
+// A training that is killed with SIGKILL repeatedly, after random numbers of steps,
+// ends with the bytes of an uninterrupted one and leaves no other file.
 func TestKill(t *testing.T) {
 	whole := longer(t, "aux")
 	mustRun(t, whole)
@@ -102,8 +101,8 @@ func TestKill(t *testing.T) {
 	t.Fatal("a hundred kills did not let the training end")
 }
 
-// trainUntil runs the training as a process that is killed after so many steps
-// of its own, and says whether it finished.
+// trainUntil runs the training in a process that is killed after the given number of
+// its steps, and reports whether it finished.
 func trainUntil(t *testing.T, out string, steps int) bool {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestHelperTrain$")
@@ -134,8 +133,8 @@ func trainUntil(t *testing.T, out string, steps int) bool {
 	return finished
 }
 
-// Whatever is damaged of a finished training is said and made again with the same
-// bytes; what a training needs no more may be deleted.
+// If a file of a finished run is damaged, Run reports it and trains again, with the
+// same bytes. Files that a finished run does not need may be deleted.
 func TestDamageIsRepaired(t *testing.T) {
 	o := longer(t, "aux")
 	mustRun(t, o)
@@ -170,8 +169,8 @@ func TestDamageIsRepaired(t *testing.T) {
 	}
 }
 
-// A resume point that is torn, or whose metrics or best weights are, is said and
-// the training begins anew, with the same bytes at the end.
+// If a resume point, or its metrics or best weights, are damaged, Run reports it and
+// restarts from the beginning, with the same bytes at the end.
 func TestDamagedResumePoint(t *testing.T) {
 	whole := longer(t, "lewm")
 	mustRun(t, whole)
@@ -200,7 +199,7 @@ func TestDamagedResumePoint(t *testing.T) {
 	}
 }
 
-// A validation can be interrupted; it is done again, before the next step.
+// An interrupted validation is repeated before the next step.
 func TestInterruptedValidation(t *testing.T) {
 	whole := longer(t, "lewm")
 	mustRun(t, whole)
@@ -219,8 +218,8 @@ func TestInterruptedValidation(t *testing.T) {
 	sameFolder(t, "after an interrupted validation", folder(t, o.Out), want)
 }
 
-// stopping cancels at the first mean squared error without a gradient, as only
-// validations have it.
+// stopping is a device that cancels at the first mean squared error without a
+// gradient, which only validations compute.
 type stopping struct {
 	device.Device
 	cancel func()
@@ -233,8 +232,8 @@ func (d *stopping) MSE(loss, dpred, dtarget, pred, target device.Mat, weight flo
 	}
 }
 
-// The folder keeps the weights of the lowest validation loss and of the last
-// three resume points, each loadable and saying what it is.
+// The folder has the weights of the lowest validation loss and of the last three
+// resume points. Each can be loaded, and its sidecar says which it is.
 func TestKeptCheckpoints(t *testing.T) {
 	o := longer(t, "lewm")
 	mustRun(t, o)
@@ -273,8 +272,8 @@ func TestKeptCheckpoints(t *testing.T) {
 	}
 }
 
-// A training that leaves the numbers names the term and the tensor, and its
-// checkpoints stand: none was written after it, and each loads.
+// If a loss is not finite, the error names the term and the tensor, no checkpoint is
+// written afterwards, and all earlier ones load.
 func TestNotFiniteIsDiagnosed(t *testing.T) {
 	o := longer(t, "lewm")
 	steps := 0
@@ -292,8 +291,8 @@ func TestNotFiniteIsDiagnosed(t *testing.T) {
 	}
 }
 
-// poisoned is a device whose gradient of the mean squared error is NaN from a
-// training step on, counted by that kernel's calls with a gradient.
+// poisoned is a device whose gradient of the mean squared error is NaN from some
+// training step on. It counts steps by that kernel's calls with a gradient.
 type poisoned struct {
 	device.Device
 	steps *int
@@ -310,7 +309,8 @@ func (d *poisoned) MSE(loss, dpred, dtarget, pred, target device.Mat, weight flo
 	}
 }
 
-// Data that cannot be trained on is refused by name, before the first step.
+// For data that cannot be trained on, Run returns an error that names the problem,
+// before the first step.
 func TestHopelessData(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(o *Options)
@@ -333,8 +333,8 @@ func TestHopelessData(t *testing.T) {
 	}
 }
 
-// What is documented instead of refused: an entry of q or of the actions that
-// never varies counts as its mean, and a batch of one episode has pairs within it.
+// Unusual data that is accepted: a component of q or of the actions that never varies
+// counts as its mean, and a batch from a single episode has only pairs within clips.
 func TestGuards(t *testing.T) {
 	for name, change := range map[string]func(o *Options, w *world){
 		"one entry of q": func(o *Options, _ *world) {

@@ -6,15 +6,18 @@ import (
 	"scalewm/model"
 )
 
-// writtenTerms have a weight in every preset.
-var writtenTerms = []string{model.Prediction, model.SIGReg, model.Correlation, model.Regression}
+// requiredTerms must have a weight in every preset, whichever methods it trains.
+var requiredTerms = []string{model.Prediction, model.SIGReg, model.Correlation, model.Regression}
 
-// unwritten are weights that the JSON of a Config leaves out: it names trainings and recipes, whose ids must stay, and
-// did without them before presets had them.
-var unwritten = model.Weights{model.Prediction: {model.Others: 1}, model.Correlation: {model.Others: .1}, model.Regression: {model.Others: .1}}
+// impliedWeights are weights that the JSON form of a Config omits. That form is part
+// of the specs whose hashes name runs and recipes: written out, these weights would
+// change the ids of existing runs, whose sidecars do not have them.
+var impliedWeights = model.Weights{model.Prediction: {model.Others: 1}, model.Correlation: {model.Others: .1}, model.Regression: {model.Others: .1}}
 
-// written is a Config in JSON. Weights has those that no other key has.
-type written struct {
+// configJSON is the layout of a Config in JSON. SIGReg's weight for other tasks, and
+// the weights of correlation and regression, have keys of their own. Weights holds
+// the rest.
+type configJSON struct {
 	Optimiser
 	SIGReg float64 `json:"sigreg"`
 	Loss
@@ -24,12 +27,12 @@ type written struct {
 	Weights model.Weights `json:"weights,omitempty"`
 }
 
-// MarshalJSON writes the recipe as sidecars and the specs of trainings have it.
+// MarshalJSON encodes the recipe for sidecars and for the specs of runs.
 func (c Config) MarshalJSON() ([]byte, error) {
-	w := written{Optimiser: c.Optimiser, SIGReg: c.Weights[model.SIGReg][model.Others], Loss: c.Loss, Intervals: c.Intervals, Weights: model.Weights{}}
+	w := configJSON{Optimiser: c.Optimiser, SIGReg: c.Weights[model.SIGReg][model.Others], Loss: c.Loss, Intervals: c.Intervals, Weights: model.Weights{}}
 	for term, byTask := range c.Weights {
 		for task, v := range byTask {
-			if old, ok := unwritten[term][task]; (!ok || old != v) && (term != model.SIGReg || task != model.Others) {
+			if old, ok := impliedWeights[term][task]; (!ok || old != v) && (term != model.SIGReg || task != model.Others) {
 				w.Weights = w.Weights.With(term, task, v)
 			}
 		}
@@ -40,13 +43,14 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes what MarshalJSON encodes. Weights that are absent have their
+// implied values.
 func (c *Config) UnmarshalJSON(text []byte) error {
-	var w written
+	var w configJSON
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
 	}
-	*c = Config{w.Optimiser, unwritten.With(model.SIGReg, model.Others, w.SIGReg), w.Loss, w.Intervals}
+	*c = Config{w.Optimiser, impliedWeights.With(model.SIGReg, model.Others, w.SIGReg), w.Loss, w.Intervals}
 	for _, more := range []model.Weights{w.Weights, {model.Correlation: w.Scale, model.Regression: w.Aux}} {
 		for term, byTask := range more {
 			for task, v := range byTask {

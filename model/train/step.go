@@ -13,30 +13,34 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// trainer is the state of a training on its device.
+// trainer is the state of a training on its device, and runs its steps.
 type trainer struct {
 	dev    device.Device
 	cfg    Config
 	method string
 	seed   int64
-	total  int // N, optimiser steps of the whole training
+	total  int // optimiser steps of the entire run, for the learning rate schedule
 	model  model.Trainable
 	info   model.Info
 	terms  []term
-	arena  *device.Arena
-	m, v   device.Mat // Adam's moments, 1 x n
-	sums   device.Mat // 1 x n: the numbers that leave the device
-	// Inputs of a step: memory that a largest batch fills.
+	arena  *device.Arena // activations and gradients of a step
+	m, v   device.Mat    // Adam's moments, 1 x number of parameters
+	// sums, 1 x 3*terms+1, collects all numbers that a step reports, so that one
+	// download at its end fetches them. result, gradNorm and norm are its layout.
+	sums device.Mat
+	// Inputs of a step, (B*T) x A and (B*T) x d_q, at fixed addresses for recorded steps.
 	actions, q device.Mat
 }
 
-// term is a summand of this training's loss.
+// term is a loss term of this training, with its name and weight.
 type term struct {
 	objective.Term
 	name   string
 	weight float64
 }
 
+// newTrainer declares the model and its loss terms, allocates them and draws the
+// initial weights. total is the number of steps of the run.
 func newTrainer(o Options, total int) (*trainer, error) {
 	m, err := o.Model.Declare()
 	if err != nil {
@@ -62,6 +66,7 @@ func newTrainer(o Options, total int) (*trainer, error) {
 	return t, nil
 }
 
+// free releases all memory on the device.
 func (t *trainer) free() {
 	t.arena.Free()
 	for _, m := range []device.Mat{t.m, t.v, t.sums, t.actions, t.q} {
@@ -77,24 +82,26 @@ func (t *trainer) free() {
 	t.model.Free()
 }
 
-// Columns of trainer.sums: two numbers that term i writes, the squared norm of its
-// gradient at the latents, and that of the gradient of all parameters.
+// Columns of trainer.sums: first two numbers per term i (value, skipped), then per
+// term the squared norm of its gradient at the latents, and last that of the gradient
+// of all parameters.
 func (t *trainer) result(i int) int   { return 2 * i }
 func (t *trainer) gradNorm(i int) int { return 2*len(t.terms) + i }
 func (t *trainer) norm() int          { return 3 * len(t.terms) }
 
+// sum returns one column of sums as a 1 x 1 Mat.
 func (t *trainer) sum(at int) device.Mat { return t.sums.Columns(at, 1) }
 
-// inputs are a batch on the device.
+// inputs holds a batch on the device, ready for a step.
 type inputs struct {
 	model.Batch
-	losses  []objective.Loss // of the terms
-	dropout uint64           // key of the masks
+	losses  []objective.Loss // one per term
+	dropout uint64           // key of the dropout masks
 }
 
-// inputs uploads what belongs to a batch beside its frames, and draws what step n
-// of a split leaves to chance. All of it goes before the first kernel, so that a
-// device may record the kernels of a step and repeat them.
+// inputs uploads the remaining data of a batch, actions and q, and makes all random
+// draws of step n of a split. All uploads precede the first kernel of the step, so
+// that a device can record the kernels of a step and replay them.
 func (t *trainer) inputs(b *dataset.Batch, frames model.Batch, split string, n int) inputs {
 	draw := objective.Draw{Split: split, Seed: t.seed, Step: n}
 	in, rows := inputs{Batch: frames, dropout: draw.Key("dropout")}, len(b.Clips)*t.info.ClipFrames()
@@ -111,8 +118,12 @@ func (t *trainer) inputs(b *dataset.Batch, frames model.Batch, split string, n i
 	return in
 }
 
-// step runs optimiser step n on a batch and returns its losses and, before
-// clipping, its gradient norm. Diagnostics are filled on request.
+// step runs optimiser step n on a batch. It returns the losses and the norm of the
+// gradient before clipping. If diag is not nil, step fills it.
+//
+// The phases are: forward; each loss term with its gradient, backpropagated to the
+// latents; the sum of these gradients, backpropagated through the encoder; gradient
+// norm and AdamW; download of the reported numbers.
 func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Losses, float64) {
 	t.arena.Reset()
 	params := t.model.Params()
@@ -122,18 +133,20 @@ func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Los
 	out := t.model.Forward(p, in.Batch)
 
 	learner, learns := t.model.(model.Learner)
-	latents := func(like device.Mat) device.Mat { // memory of a gradient at latents, which constants have not
+	// gradient returns a zeroed gradient at latents. Those of a frozen encoder have none.
+	gradient := func(like device.Mat) device.Mat {
 		if !learns {
 			return device.Mat{}
 		}
 		return p.Zero(like.Rows, like.Cols)
 	}
-	demb := latents(out.Emb)
+	demb := gradient(out.Emb)
 	for i, loss := range in.losses {
-		// Each term's gradient has its own memory, so that it can be measured.
-		g := objective.Gradients{Emb: latents(out.Emb)}
+		// Each term has its own gradient at the latents, so that its norm can be
+		// reported.
+		g := objective.Gradients{Emb: gradient(out.Emb)}
 		if t.terms[i].Predicts {
-			g.Pred, g.Target = p.Zero(out.Pred.Rows, out.Pred.Cols), latents(out.Target)
+			g.Pred, g.Target = p.Zero(out.Pred.Rows, out.Pred.Cols), gradient(out.Target)
 		}
 		loss(p, t.sums.Columns(t.result(i), 2), g, out)
 		if t.terms[i].Predicts {
@@ -160,8 +173,8 @@ func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Los
 	return t.losses(sums), math.Sqrt(sums[t.norm()])
 }
 
-// evaluate is the losses of a batch without dropout, by BatchNorm's running
-// statistics.
+// evaluate returns the losses of a batch in evaluation mode: without dropout, and
+// with the running statistics of BatchNorm.
 func (t *trainer) evaluate(in inputs) metrics.Losses {
 	t.arena.Reset()
 	t.dev.Fill(t.sums, 0)
@@ -173,17 +186,20 @@ func (t *trainer) evaluate(in inputs) metrics.Losses {
 	return t.losses(t.read())
 }
 
-// read fetches the step's numbers, which waits for its end.
+// read downloads sums, which waits for the end of the step.
 func (t *trainer) read() []float64 {
 	s := make([]float64, t.sums.Cols)
 	t.dev.Download64(s, t.sums)
 	return s
 }
 
+// rate returns the learning rate of a 0-based step.
 func (t *trainer) rate(step int) float64 { return rate(t.cfg.LR, t.cfg.WarmUp, step, t.total) }
 
-// rate is the learning rate of 0-based step n of total (docs/sources.md#optimiser): linear
-// from 0 over the first max(1, floor(warmUp*total)) steps, then a cosine to 0.
+// rate returns the learning rate of the 0-based step n of total
+// (docs/sources.md#optimiser). It rises linearly from 0 over the first max(1,
+// floor(warmUp*total)) steps, then follows a cosine to 0. The first update therefore
+// has rate 0, as in the reference implementation, stable-worldmodel.
 func rate(base, warmUp float64, n, total int) float64 {
 	w := max(1, int(warmUp*float64(total)))
 	if n < w {
@@ -192,26 +208,26 @@ func rate(base, warmUp float64, n, total int) float64 {
 	return base / 2 * (1 + math.Cos(math.Pi*float64(n-w)/float64(total-w)))
 }
 
-// finite explains the first number of a step that is not finite: which term,
-// and where what is not finite begins. No resume point is written after it, so
-// that the last one holds good weights.
-func (t *trainer) finite(step int, b *dataset.Batch, l metrics.Losses, norm float64) error {
+// checkFinite returns an error if a loss or the gradient norm of a step is not
+// finite. The error names the term, and the tensor in which the problem begins. No
+// resume point is written after such a step, so that the last one has finite weights.
+func (t *trainer) checkFinite(step int, b *dataset.Batch, l metrics.Losses, norm float64) error {
 	for _, v := range []struct {
 		name string
 		v    float64
 	}{{"prediction loss", l.Pred}, {"SIGReg", l.SIGReg}, {t.method + " term", l.Obj}, {"gradient norm", norm}} {
 		if !isFinite(v.v) {
 			return fmt.Errorf("training step %d: the %s is %g (prediction %g, SIGReg %g, own term %g, gradient norm %g, lr %.3g); %s "+
-				"(hint: the checkpoints before it stand; check the data with `scalewm data check`, or lower lr in a preset of your own)",
-				step, v.name, v.v, l.Pred, l.SIGReg, l.Obj, norm, t.rate(step), t.culprit(b))
+				"(hint: earlier checkpoints are intact; check the data with `scalewm data check`, or lower lr in your own preset)",
+				step, v.name, v.v, l.Pred, l.SIGReg, l.Obj, norm, t.rate(step), t.firstNonFinite(b))
 		}
 	}
 	return nil
 }
 
-// culprit names the first tensor that is not finite, in the order in which a
-// step computes them.
-func (t *trainer) culprit(b *dataset.Batch) string {
+// firstNonFinite describes the first input, or else the first parameter's gradient in
+// declaration order, that is not finite.
+func (t *trainer) firstNonFinite(b *dataset.Batch) string {
 	for _, in := range []struct {
 		name string
 		v    []float32
@@ -231,4 +247,5 @@ func (t *trainer) culprit(b *dataset.Batch) string {
 	return "all inputs and gradients are finite"
 }
 
+// isFinite reports whether x is neither NaN nor infinite.
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

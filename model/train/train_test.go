@@ -24,12 +24,12 @@ import (
 	"scalewm/model/weights"
 )
 
-// world is a data set in memory: a dot that actions push around a torus, drawn
-// on 8-pixel frames.
+// world is a data set in memory: actions move a dot on a torus, drawn on frames of
+// 8 x 8 pixels.
 type world struct {
 	episodes []dataset.Episode
 	pos, act []float64 // (rows, 2)
-	nan      int       // row whose action is NaN, -1: none
+	nan      int       // row whose action is NaN, or -1
 }
 
 const (
@@ -82,7 +82,7 @@ func (w *world) Frame(row int, b []byte) error {
 	return nil
 }
 
-// lossWeights are the published ones (docs/sources.md#loss-weights) of Push-T.
+// lossWeights are the published weights for Push-T (docs/sources.md#loss-weights).
 var lossWeights = model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}}
 
 func options(t *testing.T, method string) Options {
@@ -100,7 +100,7 @@ func options(t *testing.T, method string) Options {
 	}
 }
 
-// tiny is the tests' model with a change.
+// tiny returns the tests' model, modified by change.
 func tiny(change func(*lewm.Config)) lewm.Config {
 	c := lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
 		PredictorHeads: 2, PredictorHeadDim: 3, PredictorMLP: 8, Dropout: 0.1, History: 3, FrameSkip: 2, Smoothed: 3, ActionDim: 2}
@@ -108,7 +108,7 @@ func tiny(change func(*lewm.Config)) lewm.Config {
 	return c
 }
 
-// files are the bytes that equal trainings must share.
+// files returns the files that must be equal for equal trainings.
 func files(t *testing.T, out string) map[string][]byte {
 	t.Helper()
 	m := map[string][]byte{}
@@ -131,8 +131,8 @@ func mustRun(t *testing.T, o Options) Result {
 	return r
 }
 
-// Twice the same training, with another number of workers, gives the same
-// bytes; another seed or method does not.
+// Two equal trainings with different numbers of workers give the same bytes. Another
+// seed or method gives different ones.
 func TestSameBytes(t *testing.T) {
 	first := options(t, "scale")
 	mustRun(t, first)
@@ -156,10 +156,10 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// learners are the methods whose encoder learns.
+// learners are the methods with a trained encoder.
 var learners = model.MethodNames(func(m model.Method) bool { return m.Trained() && m.Family == model.FamilyLeWM })
 
-// Interrupted after any step and run again, a training ends with the same bytes.
+// A training that is interrupted after any step and resumed ends with the same bytes.
 func TestResume(t *testing.T) {
 	for _, method := range learners {
 		whole := options(t, method)
@@ -192,8 +192,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// On the CPU, in float32 and in bf16: the number of threads changes no byte, nor
-// does an interruption, whose resume point holds float32.
+// On the CPU, in float32 and in bf16, neither the number of threads nor an
+// interruption, whose resume point holds float32, changes a byte.
 func TestSameBytesOnCPU(t *testing.T) {
 	for _, precision := range []device.Precision{device.FP32, device.BF16} {
 		run := func(threads int, interrupted bool) map[string][]byte {
@@ -230,12 +230,12 @@ func TestSameBytesOnCPU(t *testing.T) {
 	}
 }
 
-// A killed training leaves metrics beyond its resume point; they are cut back.
+// A killed training leaves metrics beyond its resume point. A resumption truncates them.
 func TestResumeAfterKill(t *testing.T) {
 	whole := options(t, "lewm")
 	mustRun(t, whole)
 	o := options(t, "lewm")
-	// Stands for a kill: the sixth step's callback panics after the save of step 3.
+	// Simulates a kill: the callback of the sixth step panics, after the save of step 3.
 	o.Progress = func(done, _ int64, _ string) {
 		if done == 6 {
 			panic("killed")
@@ -259,7 +259,7 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 }
 
-// The trained model loads and encodes as the trainer's did; the loss fell.
+// The checkpoint loads and encodes like the trainer's model, and the loss has decreased.
 func TestLearnsAndLoads(t *testing.T) {
 	o := options(t, "lewm")
 	o.Config.Steps, o.Config.EvalEvery, o.Config.LogEvery = 60, 30, 1
@@ -338,7 +338,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Another training does not go on in, or overwrite, a folder.
+// Run does not resume or overwrite a different run in the folder.
 func TestOtherTraining(t *testing.T) {
 	o := options(t, "lewm")
 	mustRun(t, o)
@@ -348,7 +348,7 @@ func TestOtherTraining(t *testing.T) {
 	}
 }
 
-// What is refused leaves no folder behind.
+// Invalid options are an error, and no folder is created.
 func TestRefusedLeavesNothing(t *testing.T) {
 	o := options(t, "lewm")
 	o.Resume = true
@@ -360,7 +360,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	}
 }
 
-// A NaN in the frames' place: lr so high that the loss leaves the numbers.
+// A learning rate so high that the loss overflows.
 func TestNotFinite(t *testing.T) {
 	o := options(t, "lewm")
 	o.Config.LR, o.Config.Clip, o.Config.Steps = 1e30, 0, 30
@@ -373,8 +373,9 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// docs/sources.md#optimiser: warm-up max(1, floor(0.01 N)) from 0, then a cosine to 0; the
-// derived rates of the 100-epoch schedule on Push-T are in its last paragraph.
+// The expected rates are those of docs/sources.md#optimiser: warm-up from 0 over
+// max(1, floor(0.01 N)) steps, then a cosine to 0, and the values of the 100-epoch
+// schedule on Push-T.
 func TestRate(t *testing.T) {
 	const epoch, total = 13933, 1393300
 	for _, c := range []struct {

@@ -8,18 +8,20 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// Trial takes training steps outside a training, for those who time them.
+// Trial runs single training steps outside a run, for benchmarks.
 type Trial struct {
 	t     *trainer
 	batch *dataset.Batch
-	still *feed // stripes that lie on the device
-	fed   *feed // of the loader that Fed was called with last
+	fixed *feed // of a synthetic batch that stays on the device
+	fed   *feed // of the loader that Fed was last called with, or nil
 }
 
-// NewTrial is an untrained model with everything that a step needs: Dev, Method,
-// Model, Config and, for a method whose loss sees it, Task.Q of the options.
+// NewTrial returns a Trial of an untrained model. It uses Dev, Method, Model and
+// Config of the options, and Task.Q if the method's loss uses q. The batch has
+// synthetic frames, or features for a frozen encoder, and states that vary, so that
+// no loss term is skipped.
 func NewTrial(o Options) (*Trial, error) {
-	t, err := newTrainer(o, 1000)
+	t, err := newTrainer(o, 1000) // any number of steps will do: the rate does not affect the time
 	if err != nil {
 		return nil, err
 	}
@@ -38,40 +40,42 @@ func NewTrial(o Options) (*Trial, error) {
 	}
 	trial := &Trial{t: t, batch: b}
 	if _, learns := t.model.(model.Learner); !learns {
-		trial.still = newFeed(dev, stripes{}, nil, frames, t.info)
+		trial.fixed = newFeed(dev, stripes{}, nil, frames, t.info)
 	} else {
 		px := make([]byte, frames*t.info.FrameBytes())
 		for i := range px {
 			px[i] = byte(i * 7919 >> 3)
 		}
-		whole := dev.AllocBytes(len(px))
-		dev.UploadBytes(whole, px)
-		trial.still = newFeed(dev, nil, whole, frames, t.info)
+		resident := dev.AllocBytes(len(px))
+		dev.UploadBytes(resident, px)
+		trial.fixed = newFeed(dev, nil, resident, frames, t.info)
 	}
-	trial.still.sent = b
+	trial.fixed.sent = b
 	return trial, nil
 }
 
-// stripes are the features of no frames.
+// stripes are synthetic features, in place of those of an encoder.
 type stripes struct{}
 
 func (stripes) Features(_ context.Context, _ []int32, dst []uint16) error {
 	for i := range dst {
-		dst[i] = uint16(0x3F80 | i*7919>>3&0x7F) // of 1 to 2
+		dst[i] = uint16(0x3F80 | i*7919>>3&0x7F) // bf16 numbers from 1 up to 2
 	}
 	return nil
 }
 
 func (stripes) Close() error { return nil }
 
-// Params counts the model's parameters.
+// Params returns the number of the model's parameters, including those of loss terms.
 func (t *Trial) Params() int { return t.t.model.Params().Len() }
 
-// Step is one whole optimiser step on a batch of stripes whose frames are on the
-// device: forward, losses, backward, clip, AdamW. It returns when it is done.
-func (t *Trial) Step() error { return t.step(context.Background(), t.still, 0) }
+// Step runs one complete optimiser step on a synthetic batch that is on the device:
+// forward, losses, backward, clipping, AdamW. It returns when the step is done.
+func (t *Trial) Step() error { return t.step(context.Background(), t.fixed, 0) }
 
-// Fed is a step on the loader's batch of that number, as a training takes it.
+// Fed runs a step on batch n of the loader, with the transfers that a run has. The
+// transfer of batch n+1 overlaps with the step, so n should increase by one from call
+// to call.
 func (t *Trial) Fed(ctx context.Context, l *dataset.Loader, n int) error {
 	if t.fed == nil {
 		t.fed = newFeed(t.t.dev, nil, nil, len(t.batch.Rows), t.t.info)
@@ -82,6 +86,7 @@ func (t *Trial) Fed(ctx context.Context, l *dataset.Loader, n int) error {
 	return t.step(ctx, t.fed, n)
 }
 
+// step runs a step on batch n of a feed.
 func (t *Trial) step(ctx context.Context, f *feed, n int) error {
 	b, frames, err := f.take(ctx, n)
 	if err != nil {
@@ -97,12 +102,12 @@ func (t *Trial) step(ctx context.Context, f *feed, n int) error {
 	return t.t.dev.Err()
 }
 
-// Free gives the memory back.
+// Free releases all memory on the device.
 func (t *Trial) Free() {
-	if t.still.whole != nil {
-		t.t.dev.Free(t.still.whole)
+	if t.fixed.resident != nil {
+		t.t.dev.Free(t.fixed.resident)
 	}
-	t.still.free()
+	t.fixed.free()
 	if t.fed != nil {
 		t.fed.free()
 	}

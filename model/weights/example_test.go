@@ -7,8 +7,7 @@ import (
 	"scalewm/model/weights"
 )
 
-// Tensors go through the bytes of a safetensors file, and through those of a
-// file that torch.load reads.
+// Writes tensors in both formats and reads them back.
 func Example() {
 	tensors := []weights.Tensor{{Name: "linear.weight", Shape: []int{2, 2}, F32: []float32{1, 2, 3, 4}}}
 	for _, write := range []func(*bytes.Buffer) error{
@@ -37,7 +36,7 @@ func Example() {
 	// true [linear.weight] F32 [1 2 3 4] <nil>
 }
 
-// One tensor of a vision transformer, as both generations of transformers name it.
+// The name of a vision transformer's tensor in version 5 of transformers.
 func ExampleTransformers5() {
 	fmt.Println(weights.Transformers5("encoder.encoder.layer.0.attention.output.dense.weight"))
 	// Output: encoder.layers.0.attention.o_proj.weight

@@ -12,22 +12,23 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// File is the tensors of a parsed file, of either format.
+// File holds the tensors of a parsed file, of either format. It refers to the bytes
+// of the file and converts numbers only when they are read.
 type File struct {
-	PT    bool              // it is a file of torch.save
-	Meta  map[string]string // safetensors' metadata
+	PT    bool              // the file was written by torch.save
+	Meta  map[string]string // metadata of a safetensors file
 	views map[string]view
 }
 
-// view is a tensor inside a file's bytes.
+// view is a tensor within the bytes of a file.
 type view struct {
 	dtype   string
 	shape   []int
-	strides []int  // in numbers; nil: row-major without gaps
-	data    []byte // from the tensor's first number on
+	strides []int  // in elements, or nil for a contiguous row-major tensor
+	data    []byte // begins with the tensor's first element and may extend beyond its last
 }
 
-// Open reads and checks a whole file, safetensors or torch.save's.
+// Open reads and checks a safetensors file or one of torch.save.
 func Open(path string) (*File, error) {
 	if err := Check(path); err != nil {
 		return nil, err
@@ -39,10 +40,11 @@ func Open(path string) (*File, error) {
 	return ParseFile(path, b)
 }
 
-// Check returns an error, which wraps ErrDamaged, if a file is large and its header does not account for its size:
-// before memory is taken for it. What cannot be read, reading it will report.
+// Check returns an error, which wraps ErrDamaged, if a large file's header does not
+// account for its size. Callers use it before they allocate memory for the contents.
+// I/O errors are ignored, since reading the file reports them.
 func Check(path string) error {
-	const small = 64 << 20
+	const small = 64 << 20 // a smaller file may be read first and checked then
 	f, err := safefile.Open(path, safefile.MaxWeights)
 	if err != nil {
 		return nil
@@ -52,6 +54,8 @@ func Check(path string) error {
 	if err != nil || st.Size() <= small {
 		return nil
 	}
+	// Of a zip archive only the directory is read, of a safetensors file only the
+	// header. Both state the sizes of all contents.
 	head := make([]byte, 8)
 	if _, err = f.ReadAt(head, 0); err != nil {
 		return nil
@@ -70,11 +74,14 @@ func Check(path string) error {
 	return nil
 }
 
+// isPT reports whether a file is in the format of torch.save, by its first bytes or
+// the extension of its path.
 func isPT(path string, b []byte) bool {
 	return bytes.HasPrefix(b, []byte(zipMagic)) || strings.HasPrefix(filepath.Ext(path), ".pt")
 }
 
-// ParseFile checks a file's bytes in the format that their beginning, or the path's ending, tells.
+// ParseFile parses and checks the bytes of a file. path determines the format if the
+// first bytes do not, and appears in errors.
 func ParseFile(path string, b []byte) (f *File, err error) {
 	if isPT(path, b) {
 		f, err = ParsePT(b)
@@ -87,21 +94,22 @@ func ParseFile(path string, b []byte) (f *File, err error) {
 	return f, nil
 }
 
-// Names lists the tensors in alphabetical order.
+// Names returns the names of the tensors in alphabetical order.
 func (f *File) Names() []string {
 	return slices.Sorted(maps.Keys(f.views))
 }
 
-// Has says whether there is such a tensor.
+// Has reports whether there is a tensor with this name.
 func (f *File) Has(name string) bool { _, ok := f.views[name]; return ok }
 
-// Shape is a tensor's shape, and whether there is such a tensor.
+// Shape returns a tensor's shape, and whether the tensor exists.
 func (f *File) Shape(name string) ([]int, bool) {
 	v, ok := f.views[name]
 	return v.shape, ok
 }
 
-// Axis is the length of a tensor's axis, 0 where there is none.
+// Axis returns the length of axis i of a tensor, or 0 if there is no such tensor or
+// axis.
 func (f *File) Axis(name string, i int) int {
 	if shape, _ := f.Shape(name); i < len(shape) {
 		return shape[i]
@@ -109,7 +117,8 @@ func (f *File) Axis(name string, i int) int {
 	return 0
 }
 
-// Count is how many tensors there are of a name with a number in it, counted from 0.
+// Count returns the number of consecutive tensors, from 0 on, whose names result from
+// the format name, which has one verb for an integer: the number of layers.
 func (f *File) Count(name string) int {
 	n := 0
 	for f.Has(fmt.Sprintf(name, n)) {
@@ -118,11 +127,12 @@ func (f *File) Count(name string) int {
 	return n
 }
 
-// DType is how a tensor's numbers are stored, in the names of safetensors: F32,
-// BF16, I64.
+// DType returns a tensor's data type by its name in safetensors, such as F32, BF16 or
+// I64.
 func (f *File) DType(name string) string { return f.views[name].dtype }
 
-// Float64 is a tensor's numbers, row-major, widened exactly.
+// Float64 returns a tensor's numbers in row-major order, converted to float64. The
+// conversion is exact, except for I64 numbers beyond 2^53.
 func (f *File) Float64(name string) ([]float64, error) {
 	v, ok := f.views[name]
 	if !ok {
@@ -138,7 +148,9 @@ func (f *File) Float64(name string) ([]float64, error) {
 	return out, nil
 }
 
-// each calls do with the offset, counted in numbers, of every number in row-major order.
+// each calls do with the offset, in elements, of each element in row-major order. A
+// strided tensor is traversed like an odometer: the last index that is not at its end
+// is incremented, and those after it return to 0.
 func (v view) each(do func(at int)) {
 	n, _ := elements(v.shape)
 	if v.strides == nil {
@@ -162,8 +174,8 @@ func (v view) each(do func(at int)) {
 	}
 }
 
-// Tensor is a tensor as it would be written: float64 and int64 as they are,
-// everything narrower as float32.
+// Tensor returns a tensor for writing: float64 and int64 as they are, narrower types
+// as float32.
 func (f *File) Tensor(name string) (Tensor, error) {
 	v, err := f.Float64(name)
 	if err != nil {
@@ -187,13 +199,15 @@ func (f *File) Tensor(name string) (Tensor, error) {
 	return t, nil
 }
 
-// Take reads the tensors by names, which are all that f may hold. A missing one, one of
-// another shape, one more and one that holds no finite number are errors: loaded in
-// part, a model would be a random one.
+// Take returns the tensors with the given names, in that order. It returns an error
+// if f has other tensors, lacks one, has one of another shape, or has a number that
+// is not finite. It accepts no partial match, because a model that is loaded in part
+// would have random weights and still run.
 func (f *File) Take(names []string, shapes map[string][]int) ([]Tensor, error) {
+	// Extra tensors first: their names are the most useful hint at another geometry.
 	for _, n := range f.Names() {
 		if _, ok := shapes[n]; !ok {
-			return nil, fmt.Errorf("the checkpoint has a tensor the model has not: %s (hint: it has another geometry, or is of another kind)", n)
+			return nil, fmt.Errorf("the checkpoint has a tensor that the model does not have: %s (hint: its geometry or its family is different)", n)
 		}
 	}
 	var ts []Tensor
@@ -220,10 +234,10 @@ func (f *File) Zero(name string, shape []int) {
 	f.views[name] = view{dtype: "F32", shape: shape, data: make([]byte, 4*n)}
 }
 
-// Rename gives every tensor the name that to returns; "" drops it. Two tensors
-// of one name are an error.
+// Rename renames every tensor with the function to, and drops those for which it
+// returns "". It returns an error if two tensors get the same name.
 func (f *File) Rename(to func(string) string) error {
-	views, was := map[string]view{}, map[string]string{}
+	views, was := map[string]view{}, map[string]string{} // was maps new names to old ones
 	for _, old := range f.Names() {
 		name := to(old)
 		if name == "" {
@@ -238,12 +252,14 @@ func (f *File) Rename(to func(string) string) error {
 	return nil
 }
 
-// Split replaces a tensor by equal parts of its rows, under their own names.
+// Split replaces a tensor with equal parts of its rows, under the given names. The
+// parts share its memory.
 func (f *File) Split(name string, parts ...string) error {
 	v, ok := f.views[name]
 	if !ok || len(v.shape) == 0 || v.shape[0]%len(parts) != 0 {
 		return fmt.Errorf("tensor %q of shape %v is not %d parts (hint: is this a checkpoint of another kind?)", name, v.shape, len(parts))
 	}
+	// step is the distance in elements between the first elements of two parts.
 	shape := slices.Clone(v.shape)
 	shape[0] /= len(parts)
 	step, _ := elements(shape)

@@ -17,8 +17,8 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Names of a checkpoint's files in its folder. A published one has PTName and
-// HydraName; what `weights convert` writes has a sidecar besides.
+// Names of a checkpoint's files in its folder. A published one consists of PTName and
+// HydraName. One that `weights convert` wrote has a sidecar too.
 const (
 	FileName    = "weights.safetensors"
 	SidecarName = "weights.json"
@@ -26,18 +26,20 @@ const (
 	HydraName   = "config.json"
 )
 
-// Published is the kind of the sidecar that Load makes up for a .pt file which
-// has none: its Config is then the HydraName beside the file, and what the
-// weights are is for a model family to say.
+// Published is the kind of the sidecar that Load creates for a .pt file without one.
+// Its Config is the HydraName file in the same folder. model.Read determines the
+// family and completes the sidecar.
 const Published = "published"
 
-// Load reads a checkpoint: its tensors and its sidecar, which must belong
-// together. path is its folder, or its safetensors or .pt file.
+// Load reads a checkpoint's tensors and its sidecar, and checks that they belong
+// together. path is the checkpoint's folder, or its safetensors or .pt file.
 func Load(path string) (*File, *Sidecar, error) {
 	path, err := locate(path)
 	if err != nil {
 		return nil, nil, err
 	}
+	// The size is checked before the file is read, and the checksum of its bytes
+	// before they are parsed.
 	if err := Check(path); err != nil {
 		return nil, nil, err
 	}
@@ -53,18 +55,21 @@ func Load(path string) (*File, *Sidecar, error) {
 	return f, s, err
 }
 
-const whereHint = "(hint: give the folder that train --out wrote, or one with weights.pt and config.json; what was lost the same train command writes again)"
+// whereHint is appended to errors about a missing checkpoint.
+const whereHint = "(hint: give the folder that train --out wrote, or one with weights.pt and config.json; the same train command restores lost files)"
 
-// ErrDamaged is wrapped by the errors of reading files that are not as they were written.
+// ErrDamaged is wrapped by errors about files whose contents are not as they were
+// written.
 var ErrDamaged = errors.New("damaged")
 
-const againHint = "(hint: the same command that wrote it makes it again)"
+// againHint is appended to errors about damaged files.
+const againHint = "(hint: run the command that wrote it again)"
 
-// locate finds the file of tensors in a folder: ours, or else the only .pt file,
-// which is the rule of stable-worldmodel.
+// locate returns the path of the file of tensors. In a folder that is FileName, or
+// else the only .pt file, which is the rule of stable-worldmodel.
 func locate(path string) (string, error) {
 	if st, err := os.Stat(path); err != nil || !st.IsDir() {
-		return path, nil // a file, or missing, which Load reports
+		return path, nil // a file, or nothing, which Load reports
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -88,8 +93,8 @@ func locate(path string) (string, error) {
 	return "", fmt.Errorf("the folder %s holds %d .pt files (hint: give the path of one)", path, len(pts))
 }
 
-// sidecarOf reads the sidecar of a file of tensors, or makes up that of a
-// published one.
+// sidecarOf reads the sidecar of a file of tensors whose SHA-256 is sum, or creates
+// that of a published file.
 func sidecarOf(path, sum string) (*Sidecar, error) {
 	s, err := ReadSidecar(SidecarOf(path))
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) == ".pt" {
@@ -99,19 +104,21 @@ func sidecarOf(path, sum string) (*Sidecar, error) {
 		return nil, err
 	}
 	if s.SHA256 != sum {
-		return nil, fmt.Errorf("weights %s are %w: they are not those of their sidecar %s", path, ErrDamaged, againHint)
+		return nil, fmt.Errorf("weights %s are %w: their checksum differs from that in their sidecar %s", path, ErrDamaged, againHint)
 	}
 	return s, nil
 }
 
-// SidecarOf is the path of the sidecar of a file of tensors.
+// SidecarOf returns the path of the sidecar of a file of tensors.
 func SidecarOf(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".json" }
 
+// published creates the sidecar of a published .pt file from the config.json in its
+// folder.
 func published(path, sum string) (*Sidecar, error) {
 	config := filepath.Join(filepath.Dir(path), HydraName)
 	b, err := safefile.Read(config, safefile.MaxRecord)
 	if err != nil {
-		return nil, fmt.Errorf("opening the config of %s: %w (hint: put the config.json that was published with it beside it)", path, err)
+		return nil, fmt.Errorf("opening the config of %s: %w (hint: put the config.json that was published with it into the same folder)", path, err)
 	}
 	if !json.Valid(b) {
 		return nil, fmt.Errorf("%s is not JSON (hint: fetch the config.json of %s again)", config, filepath.Base(path))
@@ -119,7 +126,7 @@ func published(path, sum string) (*Sidecar, error) {
 	return &Sidecar{Kind: Published, Config: b, SHA256: sum}, nil
 }
 
-// ReadSidecar reads a sidecar file.
+// ReadSidecar reads and checks a sidecar file.
 func ReadSidecar(path string) (*Sidecar, error) {
 	b, err := safefile.Read(path, safefile.MaxRecord)
 	if err != nil {
@@ -132,7 +139,7 @@ func ReadSidecar(path string) (*Sidecar, error) {
 	return s, nil
 }
 
-// ParseSidecar checks the bytes of a sidecar.
+// ParseSidecar parses a sidecar and checks its names and its digest.
 func ParseSidecar(b []byte) (*Sidecar, error) {
 	var s Sidecar
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -145,12 +152,15 @@ func ParseSidecar(b []byte) (*Sidecar, error) {
 		return nil, fmt.Errorf("not a sidecar that train wrote: %w", err)
 	}
 	if s.Digest != "" && s.Digest != digest(bytes.Replace(b, digestLine(s.Digest), digestLine(""), 1)) {
-		return nil, fmt.Errorf("%w: a sidecar that is not as it was written %s", ErrDamaged, againHint)
+		return nil, fmt.Errorf("%w: the digest of the sidecar does not match its contents %s", ErrDamaged, againHint)
 	}
 	return &s, nil
 }
 
-// Encode is the sidecar's bytes, with their digest.
+// Encode returns the bytes of the sidecar. It sets Digest to the SHA-256 of these
+// bytes with an empty digest, which ParseSidecar can recompute. Digest is the last
+// field, so that the last occurrence of its line is the field itself and not part of
+// a text.
 func (s *Sidecar) Encode() ([]byte, error) {
 	s.Digest = ""
 	b, err := json.MarshalIndent(s, "", "  ")
@@ -159,19 +169,23 @@ func (s *Sidecar) Encode() ([]byte, error) {
 	}
 	b = append(b, '\n')
 	s.Digest = digest(b)
-	at := bytes.LastIndex(b, digestLine("")) // its last field
+	at := bytes.LastIndex(b, digestLine(""))
 	return slices.Concat(b[:at], bytes.Replace(b[at:], digestLine(""), digestLine(s.Digest), 1)), nil
 }
 
+// digest returns the SHA-256 of b in hexadecimal.
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
+// digestLine returns the JSON member for a digest.
 func digestLine(of string) []byte { return fmt.Appendf(nil, "\"digest\": %q", of) }
 
-// Save writes tensors, as a .pt or a safetensors file by the path's ending, and
-// then the sidecar s, whose SHA256 it sets. Both appear whole or not at all.
+// Save writes tensors, as a .pt or a safetensors file by the path's extension, and
+// then the sidecar s, whose SHA256 it sets. Each of the two files is replaced
+// atomically. The sidecar is last, so that a checkpoint with a valid sidecar is
+// complete.
 func Save(path string, tensors []Tensor, s *Sidecar) error {
 	sum := sha256.New()
 	err := safefile.Write(path, func(w io.Writer) error {

@@ -15,7 +15,7 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// write puts a checkpoint of the sample tensors into a folder.
+// write writes a checkpoint of the sample tensors to a folder.
 func write(t *testing.T) (dir string, s Sidecar) {
 	t.Helper()
 	s = Sidecar{Kind: "lewm", Schema: 1, ID: "ab", Method: "scale", Task: "tworoom", Config: []byte(`{"dim":48}`), Train: []byte(`{}`),
@@ -61,7 +61,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a path": {func(t *testing.T, dir string) {
 			put(t, filepath.Join(dir, SidecarName), []byte(`{"kind":"lewm","sha256":"00","method":"../../../../tmp/x"}`))
 		}, `its method: "../../../../tmp/x" is no name`},
-		"replaced": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "not those of their sidecar"},
+		"replaced": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "checksum differs from that in their sidecar"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := write(t)
@@ -73,8 +73,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// One changed bit of a sidecar is found, wherever it is, but for the name of the digest itself. A sidecar without a digest, by other
-// hands or an older version, is read.
+// A changed bit anywhere in a sidecar is detected, except in the key "digest" itself.
+// A sidecar without a digest, as other programs write it, is accepted.
 func TestSidecarDigest(t *testing.T) {
 	dir, want := write(t)
 	b, err := os.ReadFile(filepath.Join(dir, SidecarName))
@@ -112,8 +112,8 @@ func FuzzSidecar(f *testing.F) {
 	})
 }
 
-// A folder's checkpoint is ours if there is one, else its only .pt file, whose
-// sidecar is read where there is one and else made up of its config.json.
+// The checkpoint of a folder is weights.safetensors, or else its only .pt file. The
+// sidecar of a .pt file is read if it exists, and otherwise created from config.json.
 func TestLoadPT(t *testing.T) {
 	dir := t.TempDir()
 	s := Sidecar{Kind: "lewm"}
@@ -147,8 +147,9 @@ func TestLoadPT(t *testing.T) {
 	}
 }
 
-// A large file whose header does not account for its bytes is rejected at once, whatever a sidecar says, and no
-// memory is taken for it. Files are sparse: they have these sizes and few blocks.
+// A large file whose header does not account for its size is rejected before memory
+// is allocated for it, whatever a sidecar says. The test's files are sparse and use
+// few blocks.
 func TestLargeFiles(t *testing.T) {
 	var pt, safe bytes.Buffer
 	ts := []Tensor{{Name: "a", Shape: []int{2}, F32: []float32{1, 2}}}
@@ -165,8 +166,8 @@ func TestLargeFiles(t *testing.T) {
 	}{
 		{PTName, nil, 60 << 30, "a file of this kind at most"},
 		{FileName, nil, 50 << 30, "a file of this kind at most"},
-		{PTName, nil, 4 << 30, "not a whole file of torch.save"},
-		{PTName, pt.Bytes(), 4 << 30, "not a whole file of torch.save"},
+		{PTName, nil, 4 << 30, "not a complete file of torch.save"},
+		{PTName, pt.Bytes(), 4 << 30, "not a complete file of torch.save"},
 		{FileName, nil, 4 << 30, "the header is not JSON"},
 		{FileName, safe.Bytes(), 4 << 30, "its tensors fill 8 of its"},
 		{FileName, short, 4 << 30, "its tensors fill 1073741824 of its"},

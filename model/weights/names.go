@@ -6,15 +6,18 @@ import (
 	"strings"
 )
 
-// Spelling is one spelling of the names of tensors in a transformer's layers: its regexp finds what is before the
-// layer's number, the number and what follows, which begins with one of the parts. "" is a part that it has not.
+// Spelling is one convention for the names of tensors in a transformer's layers.
+// Layer matches a name and has three groups: what precedes the layer's number, the
+// number, and the rest, which begins with one of Parts. A part is "" if this
+// convention does not have it.
 type Spelling struct {
 	Layer  *regexp.Regexp
-	Format string // of what is before and the number
+	Format string // combines the first two groups into the beginning of a name
 	Parts  []string
 }
 
-// To is a tensor's name in another spelling, whose parts are in the same order, and false where s did not spell it.
+// To converts a tensor's name from s to another Spelling, whose parts are in the same
+// order. It returns the name unchanged and false if the name does not follow s.
 func (s Spelling) To(other Spelling, name string) (string, bool) {
 	if m := s.Layer.FindStringSubmatch(name); m != nil {
 		for i, part := range s.Parts {
@@ -26,8 +29,9 @@ func (s Spelling) To(other Spelling, name string) (string, bool) {
 	return name, false
 }
 
-// Transformers renamed the tensors of a ViT's layers with its version 5 (docs/sources.md#tensor-names); everything else
-// kept its name. Files with either naming exist. A tensor is always called by its name of version 4 here.
+// Version 5 of the transformers library renamed the tensors of a ViT's layers
+// (docs/sources.md#tensor-names), and files with either names exist. Within this
+// program a tensor always has its name of version 4.
 var (
 	four = Spelling{regexp.MustCompile(`^(.*)encoder\.encoder\.layer\.(\d+)\.(.+)$`), "%sencoder.encoder.layer.%s.",
 		[]string{"attention.attention.query.", "attention.attention.key.", "attention.attention.value.", "attention.output.dense.",
@@ -37,20 +41,21 @@ var (
 			"mlp.fc1.", "mlp.fc2.", "layernorm_before.", "layernorm_after."}}
 )
 
-// Transformers4 is the released name of a ViT's tensor, whichever generation
-// named it; other names come back as they are.
+// Transformers4 converts the name of a ViT's tensor from version 5 of transformers to
+// version 4. It returns all other names unchanged.
 func Transformers4(name string) string { name, _ = five.To(four, name); return name }
 
-// Transformers5 is the other way round.
+// Transformers5 is the inverse of Transformers4.
 func Transformers5(name string) string { name, _ = four.To(five, name); return name }
 
-// wrappers are what trainers put before the names of the model they hold:
+// wrappers are prefixes that trainers add to the names of the model they contain:
 // Lightning's module, data parallelism, torch.compile.
 var wrappers = []string{"model.", "module.", "_orig_mod."}
 
-// Unwrap drops the wrappers before every tensor of f, where mark, a tensor that
-// every model of the kind has, stands behind them. Tensors beside the wrapped
-// model are the trainer's (SIGReg's knots in the reference) and go.
+// Unwrap removes the wrappers' prefix from every name. mark is a tensor that every
+// model of the family has: the prefix is what precedes it, if that consists of
+// wrappers only. Tensors without the prefix belong to the trainer (in the reference
+// implementation, SIGReg's knots) and are dropped.
 func (f *File) Unwrap(mark string) error {
 	prefix := ""
 	for _, n := range f.Names() {
@@ -69,6 +74,7 @@ func (f *File) Unwrap(mark string) error {
 	})
 }
 
+// onlyWrappers reports whether p is a sequence of wrappers.
 func onlyWrappers(p string) bool {
 	for again := true; again; {
 		again = false

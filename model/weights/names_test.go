@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tensors of a layer as Hugging Face's ViT names them in transformers
-// 4.57.6 and 5.23.0 (their state dicts), behind the encoder's own name.
+// The names are those in the state dicts of Hugging Face's ViT in transformers 4.57.6
+// and 5.23.0, after the encoder's name.
 func TestTransformersNames(t *testing.T) {
 	for four, five := range map[string]string{
 		"encoder.encoder.layer.11.attention.attention.query.weight": "encoder.layers.11.attention.q_proj.weight",
@@ -18,7 +18,7 @@ func TestTransformersNames(t *testing.T) {
 		"encoder.encoder.layer.0.output.dense.weight":               "encoder.layers.0.mlp.fc2.weight",
 		"encoder.encoder.layer.0.layernorm_before.weight":           "encoder.layers.0.layernorm_before.weight",
 		"encoder.encoder.layer.0.layernorm_after.bias":              "encoder.layers.0.layernorm_after.bias",
-		// What neither generation has, and what both share, stays as it is.
+		// Names that neither version has, and names that both share, do not change.
 		"encoder.layernorm.weight":                      "encoder.layernorm.weight",
 		"encoder.embeddings.cls_token":                  "encoder.embeddings.cls_token",
 		"predictor.transformer.layers.0.mlp.net.1.bias": "predictor.transformer.layers.0.mlp.net.1.bias",

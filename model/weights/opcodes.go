@@ -2,11 +2,12 @@ package weights
 
 import "fmt"
 
-// do runs one opcode of pickle protocols 2 to 5 (named as in Python's
-// pickletools), as far as torch.save uses them for dicts of tensors and plain
-// values.
+// do executes one opcode of pickle protocols 2 to 5, as far as torch.save uses them
+// for dicts of tensors and plain values. The comments have the names in Python's
+// pickletools.
 func (u *unpickler) do(op byte) error {
 	switch op {
+	// The protocol's version does not matter, nor do frames, which only help buffering.
 	case 0x80: // PROTO
 		return u.skip(1)
 	case 0x95: // FRAME
@@ -32,14 +33,14 @@ func (u *unpickler) do(op byte) error {
 		return u.reduce()
 	case 'Q': // BINPERSID
 		return u.persistent()
-	case 'b': // BUILD: an OrderedDict's attributes, which nobody needs
+	case 'b': // BUILD: attributes of an OrderedDict, which are ignored
 		_, err := u.popN(1)
 		return err
 	}
 	return u.doValue(op)
 }
 
-// doValue runs an opcode that pushes a plain value or fills a container.
+// doValue executes an opcode that pushes a plain value or fills a container.
 func (u *unpickler) doValue(op byte) error {
 	switch op {
 	case '(': // MARK
@@ -81,10 +82,10 @@ func (u *unpickler) doValue(op byte) error {
 		vs, err := u.popMark()
 		return u.fill(vs, err)
 	}
-	return fmt.Errorf("opcode %#02x has no place in a state dict: %w", op, errPickle)
+	return fmt.Errorf("opcode %#02x is not allowed in a state dict: %w", op, errPickle)
 }
 
-// sized hands the next n bytes, read as a number, to do.
+// sized reads the next n bytes as a little-endian number and calls do with it.
 func (u *unpickler) sized(n int, do func(uint64) error) error {
 	v, err := u.uint(n)
 	if err != nil {
@@ -93,10 +94,13 @@ func (u *unpickler) sized(n int, do func(uint64) error) error {
 	return do(v)
 }
 
+// skip ignores the next n bytes, at most 8.
 func (u *unpickler) skip(n int) error { _, err := u.uint(n); return err }
 
+// integer pushes a number that was stored without a sign.
 func (u *unpickler) integer(v uint64) error { return u.push(int64(v)) }
 
+// pushIf pushes v unless err is set.
 func (u *unpickler) pushIf(v any, err error) error {
 	if err != nil {
 		return err
@@ -104,7 +108,8 @@ func (u *unpickler) pushIf(v any, err error) error {
 	return u.push(v)
 }
 
-// fill adds items to the list, or keys and values to the dict, on top.
+// fill appends vs to the list on top of the stack, or adds them as alternating keys
+// and values to the dict there.
 func (u *unpickler) fill(vs []any, err error) error {
 	if err != nil {
 		return err
@@ -129,6 +134,7 @@ func (u *unpickler) fill(vs []any, err error) error {
 	return errPickle
 }
 
+// global executes GLOBAL, whose module and name are two lines.
 func (u *unpickler) global() error {
 	module, err := u.line()
 	if err != nil {
@@ -141,6 +147,7 @@ func (u *unpickler) global() error {
 	return u.name(module, name)
 }
 
+// stackGlobal executes STACK_GLOBAL, which takes module and name from the stack.
 func (u *unpickler) stackGlobal() error {
 	vs, err := u.popN(2)
 	if err != nil {
@@ -154,6 +161,7 @@ func (u *unpickler) stackGlobal() error {
 	return u.name(module, name)
 }
 
+// reduce executes REDUCE: it calls the global below the top with the tuple on top.
 func (u *unpickler) reduce() error {
 	vs, err := u.popN(2)
 	if err != nil {
@@ -168,6 +176,8 @@ func (u *unpickler) reduce() error {
 	return u.pushIf(v, err)
 }
 
+// persistent executes BINPERSID: the value on top is the id of an object outside the
+// pickle, here of a storage.
 func (u *unpickler) persistent() error {
 	vs, err := u.popN(1)
 	if err != nil {

@@ -11,25 +11,27 @@ import (
 	"strings"
 )
 
-// zipMagic begins the files of torch.save since PyTorch 1.6: a zip archive of
-// one folder with data.pkl, a pickle of the object without the numbers, and
-// data/KEY for each storage of numbers, uncompressed.
+// zipMagic is the beginning of files that torch.save of PyTorch 1.6 or later wrote.
+// Such a file is a zip archive of one folder. data.pkl in it is a pickle of the
+// object without its numbers, and data/KEY, uncompressed, holds the numbers of each
+// storage.
 const zipMagic = "PK\x03\x04"
 
-// maxPickle bounds data.pkl; that of the published model has 44 kB.
+// maxPickle bounds the size of data.pkl. That of the published model has 44 kB.
 const maxPickle = 64 << 20
 
 // archive is an opened file of torch.save.
 type archive struct {
-	entries  map[string]*zip.File // by their names inside the folder
-	bytes    []byte               // of the whole file
-	storages map[string][]byte    // that were asked for, by key
-	read     int                  // bytes of the entries that were asked for
+	entries  map[string]*zip.File // by name within the folder
+	bytes    []byte               // of the entire file
+	storages map[string][]byte    // storages read so far, by key
+	read     int                  // total size of the entries read so far
 }
 
-// ParsePT checks the bytes of a file that torch.save wrote from a state dict,
-// or from a dict that holds one under "state_dict" or "model". Nothing of it
-// is run. Every tensor lies inside its storage, and none is larger.
+// ParsePT parses a file that torch.save wrote from a state dict, or from a dict that
+// holds one under "state_dict" or "model". It executes no code from the file. It
+// checks that every tensor lies within its storage, and that the tensors together are
+// not much larger than the file.
 func ParsePT(b []byte) (*File, error) {
 	a, err := newArchive(b)
 	if err != nil {
@@ -42,6 +44,7 @@ func ParsePT(b []byte) (*File, error) {
 	if len(pickle) > maxPickle {
 		return nil, fmt.Errorf("the pickle has %d bytes: %w", len(pickle), errPickle)
 	}
+	// The pickle constructs a dict of views. Storages are looked up while it runs.
 	u := unpickler{r: bytes.NewReader(pickle), known: knownGlobal, call: a.call}
 	top, err := u.run()
 	if err != nil {
@@ -54,8 +57,9 @@ func ParsePT(b []byte) (*File, error) {
 	return f, f.bounded(len(b))
 }
 
-// bounded refuses a file whose tensors claim far more numbers than it has
-// bytes for: tied weights share a storage, but a state dict has few of them.
+// bounded returns an error if the tensors claim to be more than four times as large
+// as the file. Tied weights share a storage, but a state dict has few of them,
+// whereas a malicious file could let many tensors share one.
 func (f *File) bounded(size int) error {
 	total := 0
 	for _, v := range f.views {
@@ -67,12 +71,15 @@ func (f *File) bounded(size int) error {
 	return nil
 }
 
+// newArchive reads the directory of the archive and checks the byte order.
 func newArchive(b []byte) (*archive, error) {
 	z, err := openZip(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return nil, err
 	}
 	a := &archive{entries: map[string]*zip.File{}, bytes: b, storages: map[string][]byte{}}
+	// The name of the folder depends on that of the file, so only the rest of a name
+	// counts.
 	for _, f := range z.File {
 		if _, name, ok := strings.Cut(f.Name, "/"); ok {
 			a.entries[name] = f
@@ -86,14 +93,18 @@ func newArchive(b []byte) (*archive, error) {
 	return a, nil
 }
 
-// openZip lists the entries of a file of torch.save, which must be most of its bytes.
+// openZip reads the directory of a file of torch.save. It returns an error if the
+// entries account for too few of the file's bytes, which means that a directory was
+// attached to unrelated data.
 func openZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	const hint = "(hint: save model.state_dict() with torch.save of PyTorch 1.6 or later)"
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("not a whole file of torch.save: %v %s", err, hint)
+		return nil, fmt.Errorf("not a complete file of torch.save: %v %s", err, hint)
 	}
-	most := float64(1 << 20) // torch.save aligns storages to 64 bytes
+	// 1 MiB for the directory and 1 KiB per entry for its headers and its padding:
+	// torch.save aligns storages to 64 bytes. float64 cannot overflow.
+	most := float64(1 << 20)
 	for _, f := range z.File {
 		most += 1<<10 + float64(f.CompressedSize64)
 	}
@@ -103,7 +114,9 @@ func openZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	return z, nil
 }
 
-// entry is the bytes of one uncompressed entry, whose sum must be right.
+// entry returns the bytes of an uncompressed entry, after checking its position, its
+// size and its CRC-32. It counts the bytes that it returns, since entries that
+// overlap could otherwise make the work much larger than the file.
 func (a *archive) entry(name string) ([]byte, error) {
 	f := a.entries[name]
 	if f == nil {
@@ -118,10 +131,10 @@ func (a *archive) entry(name string) ([]byte, error) {
 		return nil, fmt.Errorf("the archive's entry %.40q is compressed (hint: save it again with torch.save)", name)
 	}
 	if at < 0 || uint64(at) > uint64(len(a.bytes)) || n > uint64(len(a.bytes))-uint64(at) {
-		return nil, fmt.Errorf("the archive's entry %.40q leaves the file (hint: the file is torn)", name)
+		return nil, fmt.Errorf("the archive's entry %.40q extends beyond the end of the file (hint: the file is torn)", name)
 	}
 	if a.read += int(n); a.read > len(a.bytes) {
-		return nil, fmt.Errorf("the archive's entry %.40q lies in another one (hint: the file is torn; fetch it again)", name)
+		return nil, fmt.Errorf("the archive's entry %.40q overlaps another one (hint: the file is torn; fetch it again)", name)
 	}
 	b := a.bytes[at : at+int64(n)]
 	if crc32.ChecksumIEEE(b) != f.CRC32 {
@@ -130,30 +143,31 @@ func (a *archive) entry(name string) ([]byte, error) {
 	return b, nil
 }
 
-// storageTypes are the dtypes of PyTorch's storages.
+// storageTypes maps PyTorch's storage classes to data types.
 var storageTypes = map[global]string{
 	"torch.DoubleStorage": "F64", "torch.FloatStorage": "F32", "torch.HalfStorage": "F16", "torch.BFloat16Storage": "BF16",
 	"torch.LongStorage": "I64", "torch.IntStorage": "I32", "torch.ShortStorage": "I16",
 	"torch.ByteStorage": "U8", "torch.CharStorage": "I8", "torch.BoolStorage": "BOOL",
 }
 
-// The other names of a state dict.
+// The other names that a state dict may refer to.
 const (
 	orderedDict      = "collections.OrderedDict"
 	rebuildTensor    = "torch._utils._rebuild_tensor_v2"
 	rebuildParameter = "torch._utils._rebuild_parameter"
 )
 
+// knownGlobal reports whether a state dict may refer to g.
 func knownGlobal(g global) bool {
 	return storageTypes[g] != "" || g == orderedDict || g == rebuildTensor || g == rebuildParameter
 }
 
-// call builds what the names of a state dict build in Python.
+// call constructs what calling f constructs in Python: an empty dict, or a tensor.
 func (a *archive) call(f global, args tuple) (any, error) {
 	switch {
 	case f == orderedDict && len(args) == 0:
 		return &dict{}, nil
-	case f == rebuildTensor && len(args) >= 4: // storage, offset, shape, strides, and what gradients need
+	case f == rebuildTensor && len(args) >= 4: // storage, offset, shape, strides; the rest is for autograd
 		return a.tensor(args)
 	case f == rebuildParameter && len(args) >= 1:
 		if v, ok := args[0].(view); ok {
@@ -163,6 +177,7 @@ func (a *archive) call(f global, args tuple) (any, error) {
 	return nil, errPickle
 }
 
+// tensor constructs a tensor from the arguments of _rebuild_tensor_v2.
 func (a *archive) tensor(args tuple) (any, error) {
 	dtype, storage, err := a.storage(args[0])
 	if err != nil {
@@ -171,7 +186,7 @@ func (a *archive) tensor(args tuple) (any, error) {
 	offset, ok := args[1].(int64)
 	shape, isShape := integers(args[2])
 	strides, isStrides := integers(args[3])
-	const maxDims = 64 // PyTorch's own
+	const maxDims = 64 // PyTorch's limit
 	if !ok || !isShape || !isStrides || len(shape) != len(strides) || len(shape) > maxDims {
 		return nil, errPickle
 	}
@@ -179,7 +194,9 @@ func (a *archive) tensor(args tuple) (any, error) {
 	return v, v.place(storage, offset)
 }
 
-// place sets the tensor's data, if it lies inside its storage.
+// place sets the tensor's data to the part of storage from element offset on, after
+// checking that the last element lies within the storage. The checks are ordered so
+// that no product overflows.
 func (v *view) place(storage []byte, offset int64) error {
 	size := dtypes[v.dtype].size
 	total := len(storage) / size
@@ -190,9 +207,11 @@ func (v *view) place(storage []byte, offset int64) error {
 	if n == 0 {
 		return nil
 	}
+	// last becomes the index of the tensor's last element, at which all indices have
+	// their maximum, because strides are not negative.
 	last := int(offset)
 	for i, d := range v.shape {
-		// n <= total bounds d; strides are bounded before they are multiplied.
+		// n <= total bounds d, and total bounds the stride.
 		if v.strides[i] < 0 || v.strides[i] > total {
 			return fmt.Errorf("a tensor of strides %v in a storage of %d: %w", v.strides, total, errPickle)
 		}
@@ -208,7 +227,8 @@ func (v *view) place(storage []byte, offset int64) error {
 	return nil
 }
 
-// storage resolves ("storage", TYPE, key, device, count of numbers).
+// storage resolves a persistent id, the tuple ("storage", TYPE, key, device, number
+// of elements), and returns the storage's data type and bytes.
 func (a *archive) storage(v any) (dtype string, b []byte, err error) {
 	p, _ := v.(persistent)
 	id, _ := p.id.(tuple)
@@ -223,19 +243,21 @@ func (a *archive) storage(v any) (dtype string, b []byte, err error) {
 		return "", nil, errPickle
 	}
 	b, ok := a.storages[key]
-	if !ok { // several tensors may share one
+	if !ok { // the first of the tensors that share this storage
 		if b, err = a.entry("data/" + key); err != nil {
 			return "", nil, err
 		}
 		a.storages[key] = b
 	}
+	// A storage has exactly as many bytes as its pickle states. The division comes
+	// first, since the product could overflow.
 	if size := int64(dtypes[dtype].size); count < 0 || count > int64(len(b))/size || count*size != int64(len(b)) {
 		return "", nil, fmt.Errorf("storage %.40q has %d bytes for %d numbers of %s (hint: the file is torn)", key, len(b), count, dtype)
 	}
 	return dtype, b, nil
 }
 
-// integers reads a tuple of them.
+// integers converts a tuple of integers.
 func integers(v any) ([]int, bool) {
 	t, ok := v.(tuple)
 	out := make([]int, len(t))
@@ -246,13 +268,14 @@ func integers(v any) ([]int, bool) {
 	return out, ok
 }
 
-// stateDict takes the tensors from a pickle's value.
+// stateDict extracts the tensors from the value of a pickle.
 func stateDict(v any) (*File, error) {
 	d, ok := v.(*dict)
 	if !ok {
 		return nil, fmt.Errorf("the file holds no dict: %w", errPickle)
 	}
-	for _, inner := range []string{"state_dict", "model"} { // how trainers wrap one
+	// Trainers save a dict in which the state dict has one of these keys.
+	for _, inner := range []string{"state_dict", "model"} {
 		if i := slices.Index(d.keys, any(inner)); i >= 0 {
 			if in, ok := d.values[i].(*dict); ok {
 				d = in

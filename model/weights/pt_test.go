@@ -17,9 +17,9 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// Files that torch.save wrote, with what PyTorch says they hold
-// (testdata/pt.py): every dtype, shared and strided storages, parameters, a
-// state dict inside a trainer's dict, two protocols.
+// Files that torch.save wrote, with their contents according to PyTorch
+// (testdata/pt.py): every data type, shared and strided storages, parameters, a state
+// dict inside a trainer's dict, two protocols.
 func TestParsePT(t *testing.T) {
 	b, err := os.ReadFile("testdata/expected.json")
 	if err != nil {
@@ -55,11 +55,11 @@ func TestParsePT(t *testing.T) {
 
 func TestRefusesPT(t *testing.T) {
 	for file, want := range map[string]string{
-		"module.pt":   `asks for "torch.nn.modules.linear.Linear"`,
+		"module.pt":   `refers to "torch.nn.modules.linear.Linear"`,
 		"expanded.pt": "does not lie in its storage of 1",
 		"list.pt":     "no dict",
 		"number.pt":   `entry "n" is not a tensor`,
-		"legacy.pt":   "not a whole file of torch.save",
+		"legacy.pt":   "not a complete file of torch.save",
 		"missing.pt":  "opening weights",
 	} {
 		_, err := Open(filepath.Join("testdata", file))
@@ -70,7 +70,7 @@ func TestRefusesPT(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ParsePT(whole[:len(whole)-100])
-	refuses(t, "torn", err, "not a whole file")
+	refuses(t, "torn", err, "not a complete file")
 	z, err := zip.NewReader(bytes.NewReader(whole), int64(len(whole)))
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +91,8 @@ func refuses(t *testing.T, name string, err error, want string) {
 	}
 }
 
-// archiveOf is a file of torch.save with a pickle and one storage "0" of 4
-// float32.
+// archiveOf returns a file of torch.save with a pickle and one storage "0" of 4
+// float32 numbers.
 func archiveOf(t testing.TB, pickle string, method uint16) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -114,20 +114,20 @@ func archiveOf(t testing.TB, pickle string, method uint16) []byte {
 	return b.Bytes()
 }
 
-// text and num are opcodes of a string and of a 32-bit number.
+// text and num return the opcodes that push a string and a 32-bit number.
 func text(s string) string { return fmt.Sprintf("\x8c%c%s", len(s), s) }
 func num(n uint32) string {
 	return "J" + string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
 }
 
-// tensorOf is the pickle of {"w": tensor}, its storage of count numbers, with
+// tensorOf returns the pickle of {"w": tensor} with a storage of count numbers, from
 // the opcodes of offset, shape and strides.
 func tensorOf(storage string, count uint32, rest string) string {
 	return "\x80\x02}" + text("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" +
 		text("0") + text("cpu") + num(count) + "tQ" + rest + "\x89}tRs."
 }
 
-// A pickle can do nothing: each of these would run, crash or exhaust Python.
+// Pickles that would run code in Python, crash it or exhaust its memory are errors.
 func TestHostilePickles(t *testing.T) {
 	shape := func(offset, d, stride uint32) string { return num(offset) + num(d) + "\x85" + num(stride) + "\x85" }
 	good := tensorOf("FloatStorage", 4, shape(1, 3, 1))
@@ -135,8 +135,8 @@ func TestHostilePickles(t *testing.T) {
 		t.Fatalf("the pickle that the others are spoilt from: %v", err)
 	}
 	for name, c := range map[string]struct{ pickle, want string }{
-		"os.system":           {"cos\nsystem\n(" + text("touch /owned") + "tR.", `asks for "os.system"`},
-		"builtins.eval":       {"\x80\x04" + text("builtins") + text("eval") + "\x93" + text("1") + "\x85R.", `asks for "builtins.eval"`},
+		"os.system":           {"cos\nsystem\n(" + text("touch /owned") + "tR.", `refers to "os.system"`},
+		"builtins.eval":       {"\x80\x04" + text("builtins") + text("eval") + "\x93" + text("1") + "\x85R.", `refers to "builtins.eval"`},
 		"INST":                {"(ios\nsystem\n.", "opcode 0x69"},
 		"NEWOBJ":              {")}\x81.", "opcode 0x81"},
 		"EXT1":                {"\x82\x01.", "opcode 0x82"},
@@ -156,7 +156,7 @@ func TestHostilePickles(t *testing.T) {
 		"OrderedDict(…)":      {"ccollections\nOrderedDict\n" + num(1) + "\x85R.", "torn"},
 		"parameter of a dict": {"ctorch._utils\n_rebuild_parameter\n(}\x89}tR.", "torn"},
 		"itself":              {"}q\x00" + text("w") + "h\x00s.", "not a tensor"},
-		"other storage":       {tensorOf("ComplexFloatStorage", 4, shape(0, 1, 1)), "asks for"},
+		"other storage":       {tensorOf("ComplexFloatStorage", 4, shape(0, 1, 1)), "refers to"},
 		"storage of others":   {tensorOf("FloatStorage", 5, shape(0, 1, 1)), "16 bytes for 5 numbers"},
 		"negative storage":    {tensorOf("FloatStorage", 1<<31, shape(0, 1, 1)), "16 bytes for -"},
 		"behind the end":      {tensorOf("FloatStorage", 4, shape(2, 3, 1)), "does not lie in"},
@@ -176,10 +176,10 @@ func TestHostilePickles(t *testing.T) {
 	refuses(t, "compressed", err, "is compressed")
 }
 
-// A thousand tensors over one storage claim far more than the file holds.
+// A thousand tensors on one storage claim far more numbers than the file has.
 func TestBoundedPT(t *testing.T) {
 	one := "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + num(4) +
-		"tQ" + num(0) + num(4) + "\x85" + num(1) + "\x85\x89}tRq\x00" // remembered as 0
+		"tQ" + num(0) + num(4) + "\x85" + num(1) + "\x85\x89}tRq\x00" // memo 0
 	p := "\x80\x02}" + text("w") + one + "s"
 	for i := range 1000 {
 		p += text(fmt.Sprint(i)) + "h\x00s"
@@ -192,7 +192,7 @@ func TestBoundedPT(t *testing.T) {
 	refuses(t, "a smaller file", f.bounded(3000), "more than four times")
 }
 
-// What WritePT writes is read back; peers_test.go shows it to PyTorch.
+// Files that WritePT writes are read back.
 func TestWritePT(t *testing.T) {
 	ts := append(sample(), Tensor{Name: "empty", Shape: []int{0, 3}, F32: []float32{}})
 	var a, b bytes.Buffer
@@ -217,8 +217,8 @@ func TestWritePT(t *testing.T) {
 	}
 }
 
-// Many entries that are all the same bytes would take their number times the file's
-// length to verify.
+// Verifying many entries that share the same bytes would take time proportional to
+// their number times the size of the file.
 func TestEntriesDoNotOverlap(t *testing.T) {
 	var w bytes.Buffer
 	z := zip.NewWriter(&w)
@@ -245,7 +245,7 @@ func TestEntriesDoNotOverlap(t *testing.T) {
 	if _, err := a.entry("data/0"); err != nil {
 		t.Error(err)
 	}
-	if _, err := a.entry("data/1"); err == nil || !strings.Contains(err.Error(), "lies in another") {
+	if _, err := a.entry("data/1"); err == nil || !strings.Contains(err.Error(), "overlaps another") {
 		t.Errorf("the same bytes again: %v", err)
 	}
 }
@@ -277,7 +277,8 @@ func FuzzParsePT(f *testing.F) {
 	})
 }
 
-// The pickle is fuzzed by itself, since few changes of a whole archive keep its sums.
+// The pickle is fuzzed separately, since few mutations of an archive preserve its
+// checksums.
 func FuzzPickle(f *testing.F) {
 	f.Add(pickleOf(sample()))
 	f.Add("\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94" + text("w") + "\x94]\x94(K\x01M\x02\x00J\x03\x00\x00\x00G?\xf0\x00\x00\x00\x00\x00\x00e0N\x88\x85.")
@@ -302,7 +303,7 @@ func FuzzPickle(f *testing.F) {
 	})
 }
 
-// The numbers of a pickle, by hand from pickletools.
+// The encodings of numbers in a pickle, written by hand from Python's pickletools.
 func TestPickleNumbers(t *testing.T) {
 	for p, want := range map[string]any{
 		"K\xff.": int64(255), "M\x01\x02.": int64(513), "J\xff\xff\xff\xff.": int64(-1), "\x8a\x00.": int64(0),

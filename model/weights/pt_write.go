@@ -10,10 +10,13 @@ import (
 	"strings"
 )
 
-// WritePT writes tensors in the given order as torch.save writes a state dict:
-// torch.load(weights_only=True) reads it. Equal tensors give equal bytes.
+// WritePT writes tensors in the given order, in the format in which torch.save writes
+// a state dict. torch.load(weights_only=True) reads the result. Equal tensors give
+// equal bytes, since the archive contains no times.
 func WritePT(w io.Writer, tensors []Tensor) error {
 	z := zip.NewWriter(w)
+	// CreateRaw writes the sizes and the checksum before the data. Create would
+	// append them after it, in a data descriptor.
 	put := func(name string, b []byte) error {
 		f, err := z.CreateRaw(&zip.FileHeader{Name: "weights/" + name, Method: zip.Store, CRC32: crc32.ChecksumIEEE(b),
 			CompressedSize64: uint64(len(b)), UncompressedSize64: uint64(len(b))})
@@ -31,7 +34,7 @@ func WritePT(w io.Writer, tensors []Tensor) error {
 	}
 	for i, t := range tensors {
 		var b bytes.Buffer
-		t.write(&b) // a Buffer takes everything
+		t.write(&b) // writing to a Buffer does not fail
 		if err := put(fmt.Sprintf("data/%d", i), b.Bytes()); err != nil {
 			return fmt.Errorf("writing tensor %s: %w", t.Name, err)
 		}
@@ -39,8 +42,9 @@ func WritePT(w io.Writer, tensors []Tensor) error {
 	return z.Close()
 }
 
-// pickleOf is the pickle, of protocol 2, of an OrderedDict of the tensors;
-// tensor i has storage i to itself.
+// pickleOf returns the pickle, in protocol 2, of an OrderedDict of the tensors.
+// Tensor i has storage i, which no other tensor shares. The opcodes are those of
+// unpickler.do.
 func pickleOf(tensors []Tensor) string {
 	var p strings.Builder
 	str := func(s string) {
@@ -59,9 +63,11 @@ func pickleOf(tensors []Tensor) string {
 		}
 		p.WriteByte('t')
 	}
-	const empty = "ccollections\nOrderedDict\n)R"
-	p.WriteString("\x80\x02" + empty + "(")
+	const empty = "ccollections\nOrderedDict\n)R" // OrderedDict()
+	p.WriteString("\x80\x02" + empty + "(")       // PROTO 2, the dict, MARK
 	for i, t := range tensors {
+		// name, _rebuild_tensor_v2(storage, offset 0, shape, strides, False,
+		// OrderedDict())
 		str(t.Name)
 		p.WriteString("ctorch._utils\n_rebuild_tensor_v2\n((")
 		dtype, _, n := t.layout()
@@ -76,11 +82,12 @@ func pickleOf(tensors []Tensor) string {
 		nums(rowMajor(t.Shape))
 		p.WriteString("\x89" + empty + "tR")
 	}
-	p.WriteString("u.")
+	p.WriteString("u.") // SETITEMS, STOP
 	return p.String()
 }
 
-// rowMajor are the strides of a contiguous array.
+// rowMajor returns the strides of a contiguous row-major array, as PyTorch computes
+// them: an axis of length 0 counts as 1.
 func rowMajor(shape []int) []int {
 	strides, n := make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {

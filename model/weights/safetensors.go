@@ -10,11 +10,15 @@ import (
 	"sort"
 )
 
-// maxHeader bounds a header; the format's own limit.
+// maxHeader is the limit of the format on the size of a header.
 const maxHeader = 100 << 20
 
-// Write writes tensors in the given order as one safetensors file, with meta as
-// its string metadata.
+// Write writes tensors in the given order as a safetensors file. meta, which may be
+// nil, becomes its metadata. Equal arguments give equal bytes.
+//
+// The file is the size of the header, 8 bytes; the header, a JSON object, padded with
+// spaces to a multiple of 8 bytes so that the data is aligned; and the numbers of all
+// tensors, little-endian.
 func Write(w io.Writer, meta map[string]string, tensors []Tensor) error {
 	header := map[string]any{}
 	if len(meta) > 0 {
@@ -30,7 +34,7 @@ func Write(w io.Writer, meta map[string]string, tensors []Tensor) error {
 		header[t.Name] = entry{DType: dtype, Shape: shape, Offsets: []int{at, at + n*size}}
 		at += n * size
 	}
-	head, err := json.Marshal(header) // keys sorted: equal tensors give equal bytes
+	head, err := json.Marshal(header) // sorts the keys
 	if err != nil {
 		return fmt.Errorf("writing a safetensors header: %w", err)
 	}
@@ -51,15 +55,16 @@ func Write(w io.Writer, meta map[string]string, tensors []Tensor) error {
 	return nil
 }
 
-// entry is a tensor in a header.
+// entry is the description of a tensor in a header.
 type entry struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
-	Offsets []int  `json:"data_offsets"` // begin and end in the data part
+	Offsets []int  `json:"data_offsets"` // begin and end, relative to the end of the header
 }
 
-// Parse checks the bytes of a file: every tensor's range lies inside, fits its
-// shape and shares no byte with another, and no byte is outside of all.
+// Parse parses a safetensors file. It checks that every tensor's range lies within
+// the file and fits its shape, and that the ranges cover all data without
+// overlapping.
 func Parse(b []byte) (*File, error) {
 	entries, meta, err := parseHeader(b, int64(len(b)))
 	if err != nil {
@@ -72,7 +77,8 @@ func Parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// headerEnd is where the header that b begins with ends, 8 of one that is too long.
+// headerEnd returns the offset of the end of the header that begins b, or 8 if its
+// size exceeds maxHeader, which parseHeader then reports.
 func headerEnd(b []byte) int64 {
 	if n := binary.LittleEndian.Uint64(b); n <= maxHeader {
 		return 8 + int64(n)
@@ -80,16 +86,19 @@ func headerEnd(b []byte) int64 {
 	return 8
 }
 
-// parseHeader checks the header that b begins with against the file's size.
+// parseHeader parses the header that begins b and checks it against the size of the
+// file. b need not contain the data.
 func parseHeader(b []byte, size int64) (entries map[string]entry, meta map[string]string, err error) {
 	const hint = "(hint: the file is torn or not safetensors)"
 	if len(b) < 8 {
-		return nil, nil, fmt.Errorf("%d bytes are no safetensors file %s", len(b), hint)
+		return nil, nil, fmt.Errorf("%d bytes are too few for a safetensors file %s", len(b), hint)
 	}
 	n := binary.LittleEndian.Uint64(b)
 	if n > maxHeader || n > uint64(len(b)-8) {
 		return nil, nil, fmt.Errorf("the header claims %d bytes of a file of %d %s", n, size, hint)
 	}
+	// The values are decoded one by one, since the metadata has another type than the
+	// tensors.
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b[8:8+n], &raw); err != nil {
 		return nil, nil, fmt.Errorf("the header is not JSON: %v %s", err, hint)
@@ -110,6 +119,8 @@ func parseHeader(b []byte, size int64) (entries map[string]entry, meta map[strin
 			return nil, nil, fmt.Errorf("tensor %q: %v %s", name, err, hint)
 		}
 	}
+	// Ranges that do not overlap and add up to the size of the data cover all of it:
+	// no bytes are hidden from the reader.
 	for _, e := range entries {
 		used += e.Offsets[1] - e.Offsets[0]
 	}
@@ -119,6 +130,8 @@ func parseHeader(b []byte, size int64) (entries map[string]entry, meta map[strin
 	return entries, meta, err
 }
 
+// check returns an error unless the entry's range lies within total bytes of data and
+// fits its shape. n > total is checked before the product, which could overflow.
 func (e entry) check(total int) error {
 	d, ok := dtypes[e.DType]
 	if !ok {
@@ -134,6 +147,8 @@ func (e entry) check(total int) error {
 	return nil
 }
 
+// overlap returns an error if two tensors share bytes. It sorts the ranges by their
+// begin and compares each with the largest end so far.
 func overlap(entries map[string]entry) error {
 	names := slices.Sorted(maps.Keys(entries))
 	sort.SliceStable(names, func(i, j int) bool { return entries[names[i]].Offsets[0] < entries[names[j]].Offsets[0] })

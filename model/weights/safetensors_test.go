@@ -51,8 +51,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A file laid out by hand from the published format: "t" is float16 [1, -0.5],
-// "u" is bfloat16 [3].
+// A file written by hand from the published format: "t" is float16 [1, -0.5], "u" is
+// bfloat16 [3].
 func TestForeignFile(t *testing.T) {
 	head := `{"t":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},"u":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]}}`
 	f, err := Parse(file(head, "\x00\x3c\x00\xb8\x40\x40"))
@@ -118,7 +118,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Halves by IEEE 754: largest, smallest normal, smallest subnormal.
+// Numbers of IEEE 754 binary16: the largest, the smallest normal and the smallest
+// subnormal one.
 func TestHalf(t *testing.T) {
 	for bits, want := range map[uint16]float64{0x7bff: 65504, 0x0400: 0x1p-14, 0x0001: 0x1p-24, 0x8000: 0, 0xfc00: math.Inf(-1), 0xc000: -2} {
 		if got := half(bits); got != want {

@@ -1,6 +1,16 @@
-// Package weights reads and writes tensors of models in files: safetensors,
-// the state dicts that torch.save writes, and the JSON sidecar that says what
-// they are. It knows names, shapes and bytes, no model.
+// Package weights reads and writes the tensors of models, and the JSON sidecars that
+// describe them. It supports safetensors files and the state dicts that torch.save
+// writes.
+//
+// Load and Save handle a checkpoint, tensors and sidecar together. Open, Parse and
+// ParsePT read one file and return a File, whose methods look up, rename and convert
+// tensors. Write and WritePT write files.
+//
+// Files may come from anywhere: parsing checks every size and offset before use,
+// allocates no more than a small multiple of the file's size, and executes no code of
+// a pickle.
+//
+// The package depends on names, shapes and bytes only, not on models.
 package weights
 
 import (
@@ -10,18 +20,19 @@ import (
 	"math"
 )
 
-// Tensor is a named array of a file. Exactly one of F32, F64 and I64 is set,
-// and holds as many numbers as Shape says, row-major.
+// Tensor is a named array of a file. Exactly one of F32, F64 and I64 is set. It holds
+// the elements in row-major order.
 type Tensor struct {
 	Name  string
-	Shape []int // empty: a scalar
+	Shape []int // empty for a scalar
 	F32   []float32
 	F64   []float64
 	I64   []int64
 }
 
-// layout is the tensor's dtype as safetensors names it, the bytes of a number
-// and their count, which must fit the shape.
+// layout returns the tensor's data type by its name in safetensors, the bytes per
+// element and the number of elements. It panics if that number does not fit the
+// shape.
 func (t Tensor) layout() (dtype string, size, n int) {
 	switch {
 	case t.F64 != nil:
@@ -37,7 +48,8 @@ func (t Tensor) layout() (dtype string, size, n int) {
 	return dtype, size, n
 }
 
-// Float64 is the tensor's numbers, widened exactly.
+// Float64 returns the tensor's numbers as float64. The result may share the memory of
+// t.
 func (t Tensor) Float64() []float64 {
 	if t.F64 != nil {
 		return t.F64
@@ -52,7 +64,7 @@ func (t Tensor) Float64() []float64 {
 	return v
 }
 
-// write writes the numbers, little-endian.
+// write writes the numbers, little-endian, in batches that bound the memory.
 func (t Tensor) write(w io.Writer) error {
 	const batch = 1 << 16
 	_, size, n := t.layout()
@@ -76,7 +88,9 @@ func (t Tensor) write(w io.Writer) error {
 	return nil
 }
 
-// elements is the product of a shape, unless it is negative or overflows.
+// elements returns the product of a shape. It returns false if a length is negative
+// or the product is so large that its size in bytes could overflow: the factor 16
+// exceeds the size of any element.
 func elements(shape []int) (int, bool) {
 	n := 1
 	for _, d := range shape {
@@ -88,13 +102,13 @@ func elements(shape []int) (int, bool) {
 	return n, true
 }
 
-// dtype is how numbers of a kind lie in a file.
+// dtype describes how the numbers of a data type are stored.
 type dtype struct {
 	size int
-	read func([]byte) float64 // nil: not a kind that weights have
+	read func([]byte) float64 // nil for types that weights do not have
 }
 
-// dtypes by their names in safetensors.
+// dtypes maps the names in safetensors to data types.
 var dtypes = map[string]dtype{
 	"F64": {8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }},
 	"F32": {4, func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) }},
@@ -110,13 +124,15 @@ var dtypes = map[string]dtype{
 	"BOOL": {size: 1},
 }
 
-// half widens an IEEE float16.
+// half converts an IEEE 754 binary16 number.
 func half(h uint16) float64 {
 	sign := 1.0
 	if h>>15 == 1 {
 		sign = -1
 	}
 	exp, frac := int(h>>10&31), float64(h&1023)
+	// Exponent 0 marks subnormal numbers, without the implicit leading 1, and 31 marks
+	// infinities and NaN. The bias is 15, and the fraction has 10 bits.
 	switch exp {
 	case 0:
 		return sign * math.Ldexp(frac, -24)

@@ -9,7 +9,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// sweep is n numbers evenly spaced over [-limit, limit], on a device.
+// sweep returns n numbers evenly spaced over [-limit, limit], rounded to float32, on
+// a device.
 func sweep(d device.Device, n int, limit float64) device.Mat {
 	v := make([]float64, n)
 	for i := range v {
@@ -26,9 +27,10 @@ func values(d device.Device, m device.Mat) []float64 {
 	return v
 }
 
-// TestActivationAccuracy: the largest error over the whole range that is not
-// trivial. Values are judged relative to |x|, derivatives absolutely, to 1e-6: 3e-7 is five
-// half units in the last place.
+// TestActivationAccuracy compares activations and their derivatives with ref over the
+// range in which they are not trivial. The error of a value is measured relative to
+// |x|: 3e-7 is five half units in the last place. The error of a derivative is
+// absolute, at most 1e-6.
 func TestActivationAccuracy(t *testing.T) {
 	const n, limit, allowed = 1 << 17, 30, 3e-7
 	every(t, func(t *testing.T, p device.Precision) {
@@ -63,10 +65,12 @@ func TestActivationAccuracy(t *testing.T) {
 	})
 }
 
-// TestStoredActivationAccuracy: GELU and its derivative at the end of a product whose result is stored as bf16 are off by
-// half a unit in its last place, and by what vecmath_bf16.h says.
+// TestStoredActivationAccuracy: GELU and its derivative in the epilogue of a GEMM
+// with a bf16 result are off by at most half a unit in the last place of bf16, plus
+// the approximation errors that vecmath_bf16.h states. The expected values are those
+// of math.Erfc.
 func TestStoredActivationAccuracy(t *testing.T) {
-	const n, width, limit = 1 << 12, 80, 8 // columns: a block of whole vectors, and a vector beside it
+	const n, width, limit = 1 << 12, 80, 8 // 80 columns: a full block, and a remainder of one vector
 	every(t, func(t *testing.T, p device.Precision) {
 		d := open(p)(t, 1)
 		defer d.Close()
@@ -75,7 +79,7 @@ func TestStoredActivationAccuracy(t *testing.T) {
 		d.Fill(w, 1)
 		at := values(d, sweep(d, n, limit))
 		for i, v := range at {
-			at[i] = float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xffff)) // a number of bf16
+			at[i] = float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xffff)) // representable in bf16
 		}
 		d.Upload64(x, at)
 		pre, y, slope := device.NewActivations(d, n, width), device.NewActivations(d, n, width), device.NewActivations(d, n, width)
@@ -99,8 +103,8 @@ func TestStoredActivationAccuracy(t *testing.T) {
 	})
 }
 
-// TestMeasure: any machine of the last thirty years does a tenth of a GFLOP/s and of a GB/s, and
-// fp32 has no products faster than its multiply-adds.
+// TestMeasure: any machine of the last thirty years does 0.1 GFLOP/s and 0.1 GB/s,
+// and for fp32 the rate of products is that of multiply-adds.
 func TestMeasure(t *testing.T) {
 	every(t, func(t *testing.T, p device.Precision) {
 		r, err := cpu.Measure(p, 1)

@@ -9,8 +9,8 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// products of the small and nano models: M x N x K of weights (NT), their
-// gradients (TN) and the inputs' (NN).
+// products are GEMMs of the small and nano models, M x N x K: forward passes (NT),
+// gradients of inputs (NN) and of weights (TN).
 var products = []struct {
 	op      device.Op
 	m, n, k int
@@ -21,7 +21,7 @@ var products = []struct {
 	{device.TN, 96, 384, 4352}, {device.TN, 96, 96, 4352}, {device.NT, 256, 48, 96}, {device.NT, 900, 3072, 192},
 }
 
-// BenchmarkGemm reports the share of the measured peak of one thread.
+// BenchmarkGemm reports the share of one thread's measured peak.
 func BenchmarkGemm(b *testing.B) {
 	ops := []string{"NN", "NT", "TN"}
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
@@ -47,7 +47,8 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
-// BenchmarkEpilogue reports the share of the measured peak of one thread that products of the MLP reach with what they end in.
+// BenchmarkEpilogue reports the share of one thread's measured peak that the GEMMs of
+// an MLP reach with their epilogues.
 func BenchmarkEpilogue(b *testing.B) {
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
 		d := benchDevice(b, p)
@@ -90,7 +91,7 @@ func randomMat(d device.Device, rows, cols int) device.Mat {
 	return m
 }
 
-// activations is randomMat in the memory that nn keeps activations in.
+// activations is randomMat in the storage format of activations.
 func activations(d device.Device, rows, cols int) device.Mat {
 	from := randomMat(d, rows, cols)
 	values := make([]float32, from.Len())
@@ -101,8 +102,8 @@ func activations(d device.Device, rows, cols int) device.Mat {
 	return m
 }
 
-// busy is the processor time that this program has used: unlike the time of day
-// it does not count what other programs do.
+// busy returns the processor time that this process has used, in nanoseconds. Unlike
+// wall time it excludes other programs' time slices.
 func busy() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -111,8 +112,9 @@ func busy() float64 {
 	return float64(syscall.TimevalToNsec(u.Utime) + syscall.TimevalToNsec(u.Stime))
 }
 
-// reportRate relates what was done since `begin` to the machine's peak, measured right after, and shows
-// what else tells a disturbed machine from a quiet one.
+// reportRate relates the work done since `begin` to the machine's peak, measured
+// right afterwards, and reports the peak rates, which show whether the machine was
+// disturbed.
 func reportRate(b *testing.B, p device.Precision, begin, flops float64) {
 	rate := flops / (busy() - begin)
 	machine, err := cpu.Measure(p, 1)
@@ -125,7 +127,8 @@ func reportRate(b *testing.B, p device.Precision, begin, flops float64) {
 	b.ReportMetric(machine.Read, "read-GB/s")
 }
 
-// BenchmarkAttention reports the share of the peak (products only are counted).
+// BenchmarkAttention reports the share of the peak, counting only matrix products:
+// two of q k^T's size in the forward pass and five in the backward pass.
 func BenchmarkAttention(b *testing.B) {
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
 		for _, h := range []device.Heads{
@@ -155,7 +158,8 @@ func BenchmarkAttention(b *testing.B) {
 	}
 }
 
-// BenchmarkOthers reports the time relative to copying the same matrix.
+// BenchmarkOthers reports the time of other kernels relative to a copy of the same
+// matrix.
 func BenchmarkOthers(b *testing.B) {
 	const rows, cols = 8320, 192
 	d := benchDevice(b, device.FP32)
@@ -184,7 +188,7 @@ func BenchmarkOthers(b *testing.B) {
 				device.AdamW{LR: 1e-9, Beta1: 0.9, Beta2: 0.99, Eps: 1, Step: 1})
 		}},
 	}
-	var copying float64 // time of the first, the yardstick
+	var copying float64 // time of Copy, the unit of the others
 	for _, l := range list {
 		b.Run(l.name, func(b *testing.B) {
 			begin := busy()

@@ -1,10 +1,27 @@
-// Package cpu computes the kernels in C with SIMD, in float32, on a few threads.
-// One set of kernel sources (k_*.h) is compiled once for each instruction set;
-// the best one the machine has is chosen at run time. Products may round their
-// inputs to bf16: where the machine multiplies bf16 fast they are stored so, else
-// rounded and multiplied as floats, so that bf16 can be tried everywhere.
+// Package cpu implements device.Device in C with SIMD, in float32, on a pool of
+// threads.
 //
-// The package knows kernels only: no layers, no models.
+// The kernels are written once, in headers named k_*.h, on a small set of vector
+// operations. Each isa_*.c compiles all of them for one instruction set: plain, AVX2,
+// AVX-512, AVX-512 with bf16 dot products, and AMX tiles. New picks the best one that
+// the machine has at run time; the environment variable SCALEWM_CPU ([PathVariable])
+// forces one.
+//
+// Options.Precision concerns GEMMs only. With bf16 their inputs are rounded to bf16
+// and accumulated in fp32. Where the hardware multiplies bf16, activations are stored
+// as bf16 too; elsewhere the rounded numbers are multiplied as floats, so that bf16
+// results can be studied on any machine.
+//
+// Results depend on the instruction set and the precision (device.Kind), not on the
+// number of threads: tasks run on any thread in any order, but the split into tasks
+// does not change the order of additions within an output element.
+//
+// Files: engine.h declares what Go and C share, dispatch.c selects the kernels,
+// pool.c runs tasks on threads, vec_*.h are the vector operations of each instruction
+// set, vecmath.h builds elementary functions on them, and kernels.go converts Go
+// arguments to C. [NewTimed] times every kernel call and [Measure] gives the peak
+// rates to compare them with. The package knows kernels only, neither layers nor
+// models.
 package cpu
 
 /*
@@ -31,26 +48,28 @@ import (
 	"scalewm/model/device"
 )
 
-// Options of a device.
+// Options configures a device.
 type Options struct {
 	Precision device.Precision // of the products: FP32 (also "") or BF16
-	Threads   int              // 0: GOMAXPROCS
+	Threads   int              // including the caller's; 0: GOMAXPROCS
 }
 
-// PathVariable is the environment variable that forces an instruction set.
+// PathVariable is the environment variable that forces an instruction set, by a name
+// that Paths returns. An unknown name makes New fail.
 const PathVariable = "SCALEWM_CPU"
 
-// paths are the instruction sets' names, in engine.h's order: best first.
+// paths are the names of the instruction sets, indexed by the constants of engine.h,
+// best first.
 var paths = []string{C.ISA_AMX: "amx", C.ISA_AVX512BF16: "avx512bf16", C.ISA_AVX512: "avx512", C.ISA_AVX2: "avx2",
 	C.ISA_PLAIN: "plain", C.ISA_AMX_EMULATED: Emulated}
 
-// Emulated is the path that does what "amx" does with the tiles imitated, bit
-// for bit and slowly, on any machine that has avx512bf16. Only PathVariable
-// chooses it.
+// Emulated is a path that computes what "amx" computes, bit for bit, with the tile
+// instructions replaced by vector code. It is slow, and runs on any machine with
+// avx512bf16. It is chosen only by PathVariable.
 const Emulated = "amx-emulated"
 
-// Paths are the instruction sets that this machine runs, best first, and last
-// the emulated one where it can be asked for.
+// Paths returns the instruction sets that this machine can run, best first; the
+// emulated one, if possible, comes last.
 func Paths() []string {
 	var have []string
 	for isa, name := range paths {
@@ -61,15 +80,16 @@ func Paths() []string {
 	return have
 }
 
-// native says whether an instruction set multiplies bf16.
+// native reports whether an instruction set multiplies bf16 in hardware (or emulates
+// that).
 func native(isa int) bool {
 	return isa == C.ISA_AMX || isa == C.ISA_AVX512BF16 || isa == C.ISA_AMX_EMULATED
 }
 
-// HasBF16 says whether this machine multiplies bf16.
+// HasBF16 reports whether this machine multiplies bf16 in hardware.
 func HasBF16() bool { return slices.Contains(Paths(), "avx512bf16") }
 
-// Features are the processor's features that matter here, for reports.
+// Features returns the processor's features that matter to the kernels, for reports.
 func Features() []string {
 	x := &xcpu.X86
 	var have []string
@@ -88,9 +108,10 @@ func Features() []string {
 	return have
 }
 
-// choose is the instruction sets that may be used for a precision, best first:
-// the forced one alone, or all. For fp32 products those that multiply bf16 have
-// nothing to add, and the plainer name lets results of more machines be compared.
+// choose returns the instruction sets to try for a precision, best first: the forced
+// one alone, or all that apply. For fp32 it skips those that only add bf16: their
+// fp32 kernels are the same, and the common name makes results of more machines
+// comparable.
 func choose(p device.Precision, forced string) ([]int, error) {
 	have := Paths()
 	if forced != "" {
@@ -110,18 +131,19 @@ func choose(p device.Precision, forced string) ([]int, error) {
 	return list, nil
 }
 
-// engine implements device.Device.
+// engine implements device.Device. Kernels run synchronously: a call returns when all
+// threads have finished it.
 type engine struct {
 	pool  *C.Pool
 	isa   int
 	prec  device.Precision
-	err   error
-	owned map[unsafe.Pointer]struct{} // memory to give back
-	keys  *buffer                     // Normal's keys, on the C side
-	times *Times                      // nil: nothing is timed
+	err   error                       // the first failure; no kernel runs after it
+	owned map[unsafe.Pointer]struct{} // C memory that Close frees
+	keys  *buffer                     // C memory for Normal's keys, reused between calls
+	times *Times                      // nil: calls are not timed
 }
 
-// New starts a device with its threads; Close ends them and frees its memory.
+// New starts a device and its threads. Close ends them and frees its memory.
 func New(opt Options) (device.Device, error) {
 	e, err := start(opt)
 	if err != nil {
@@ -130,9 +152,12 @@ func New(opt Options) (device.Device, error) {
 	return device.Checked(e), nil
 }
 
+// start is New without argument validation around the device.
 func start(opt Options) (*engine, error) { return startOn(os.Getenv(PathVariable), opt) }
 
-// startOn is start with a forced path, or "" for the best of those that verify finds sound.
+// startOn is start with a forced path, or "" for the best path that verify accepts.
+// If verify rejects one, for instance because an emulator or a hypervisor handles
+// tiles incorrectly, the next best is tried.
 func startOn(forced string, opt Options) (*engine, error) {
 	if opt.Precision == "" {
 		opt.Precision = device.FP32
@@ -149,10 +174,11 @@ func startOn(forced string, opt Options) (*engine, error) {
 	}
 	pool := C.pool_new(C.int(opt.Threads))
 	if pool == nil {
-		return nil, fmt.Errorf("cpu: cannot start %d threads (hint: ask for fewer)", opt.Threads)
+		return nil, fmt.Errorf("cpu: cannot start %d threads (hint: use fewer)", opt.Threads)
 	}
 	e := &engine{pool: pool, prec: opt.Precision, owned: map[unsafe.Pointer]struct{}{}}
 	for _, e.isa = range list {
+		// Decide before verify, whose GEMMs pack in the layout that depends on it.
 		if e.isa == C.ISA_AVX512BF16 {
 			e.comparePairs()
 		}
@@ -196,13 +222,16 @@ func (e *engine) Close() error {
 	return e.err
 }
 
+// fail records the first failure of the machine.
 func (e *engine) fail(format string, args ...any) {
 	if e.err == nil {
 		e.err = fmt.Errorf("cpu: "+format, args...)
 	}
 }
 
-// call runs a kernel. After a failure nothing runs: buffers may be missing.
+// call runs a kernel. After a failure nothing runs, since buffers may be missing. It
+// is generic in the argument type so that a kernel call does not allocate: args stays
+// on the caller's stack.
 func call[T any](e *engine, kernel int, args *T) {
 	if e.err != nil {
 		return
@@ -218,7 +247,9 @@ func call[T any](e *engine, kernel int, args *T) {
 		panic("device: an index in device memory is out of range")
 	}
 	if e.times != nil {
-		spent, copied := time.Since(began), *args // copied, so that arguments are on the stack where nothing is timed
+		// add takes an interface, which would move args to the heap in all calls. Passing
+		// a copy confines the allocation to timed devices.
+		spent, copied := time.Since(began), *args
 		e.times.add(&copied, spent)
 	}
 }

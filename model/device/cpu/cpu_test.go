@@ -14,7 +14,7 @@ func every(t *testing.T, f func(t *testing.T, p device.Precision)) {
 	for _, path := range cpu.Paths() {
 		for _, p := range []device.Precision{device.FP32, device.BF16} {
 			if path == cpu.Emulated && p == device.FP32 {
-				continue // it only differs in products of bf16
+				continue // it differs from avx512bf16 only in bf16 GEMMs
 			}
 			t.Run(path+"/"+string(p), func(t *testing.T) {
 				t.Setenv(cpu.PathVariable, path)
@@ -39,8 +39,9 @@ func TestConformance(t *testing.T) {
 	every(t, func(t *testing.T, p device.Precision) { devicetest.Run(t, open(p)) })
 }
 
-// TestPairs: with AVX512-BF16, products of pairs give the same bits by dot products as by multiply-adds, whichever
-// this machine would take. The suite has passed in the one it takes; here it runs in the other.
+// TestPairs: on the path avx512bf16, bf16 GEMMs give the same bits by dot products of
+// pairs as by multiply-adds, whichever this machine chose. TestConformance runs the
+// suite with the chosen one; this test runs it with the other.
 func TestPairs(t *testing.T) {
 	if !cpu.HasBF16() {
 		t.Skip("this machine has no dot products of bf16")
@@ -57,12 +58,12 @@ func TestForcedPath(t *testing.T) {
 	t.Setenv(cpu.PathVariable, "abacus")
 	_, err := cpu.New(cpu.Options{})
 	if err == nil || !strings.Contains(err.Error(), "plain") {
-		t.Fatalf("an unknown instruction set: %v, want an error that lists those there are", err)
+		t.Fatalf("an unknown instruction set: %v, want an error that lists the available ones", err)
 	}
 }
 
-// TestChoice: results of fp32 are of a kind that many machines share; bf16 takes the best there is; the
-// imitation of tiles is never taken unasked, and is last in the list.
+// TestChoice: fp32 uses an instruction set that many machines share, bf16 the best
+// one, and the emulated path is last in the list and never chosen by default.
 func TestChoice(t *testing.T) {
 	t.Setenv(cpu.PathVariable, "")
 	have := cpu.Paths()
@@ -89,7 +90,8 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: a step of training is hundreds of calls; none may leave work for the collector.
+// TestNoAllocations: kernel calls do not allocate. A training step makes hundreds of
+// them, and garbage would accumulate.
 func TestNoAllocations(t *testing.T) {
 	d := open(device.FP32)(t, 2)
 	defer d.Close()

@@ -1,17 +1,18 @@
-// dispatch.c: which instruction sets this machine runs, and the way to their kernels.
+// dispatch.c: which instruction sets this machine can run, and the call of a kernel.
 #define _GNU_SOURCE
 #include "engine.h"
 
 #ifndef IMITATED
-#define IMITATED 0 // AVX-512 is made of AVX2 (imitated.h)
+#define IMITATED 0 // 1: AVX-512 is emulated by AVX2 (imitated.h)
 #endif
 
 #if defined(__x86_64__)
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// tiles_granted asks Linux for the tiles' registers (ARCH_REQ_XCOMP_PERM of XTILEDATA), which it grants
-// to the process, once and for all its threads.
+// tiles_granted requests the use of tile registers from Linux (ARCH_REQ_XCOMP_PERM
+// for XTILEDATA), which grants it to the process, for all of its threads. Without the
+// request tile instructions fault.
 static int tiles_granted(void) {
 	enum { REQUEST = 0x1023, TILE_DATA = 18 };
 	return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
@@ -19,11 +20,13 @@ static int tiles_granted(void) {
 }
 #endif
 
+// Set by comparePairs (peak.go), before any GEMM on the path avx512bf16.
 int pairs_are_fast = 1;
 
 int engine_has(int isa) {
 #if defined(__x86_64__)
-	// libgcc's cpuid also asks the operating system whether it saves the registers.
+	// libgcc's feature test includes whether the operating system saves the wide
+	// registers.
 	__builtin_cpu_init();
 	int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -54,6 +57,6 @@ int engine_call(Pool *p, int isa, int kernel, const void *args) {
 		[ISA_PLAIN] = kernels_plain,
 	};
 	Kernel k = tables[isa][kernel];
-	if (!k) k = tables[ISA_AVX512BF16][kernel]; // tiles only multiply
+	if (!k) k = tables[ISA_AVX512BF16][kernel]; // has no version with tiles
 	return k(p, args);
 }

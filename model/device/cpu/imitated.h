@@ -1,6 +1,11 @@
-// imitated.h: those instructions of AVX-512, with and without bf16, that the kernels use, made of AVX2's or one number
-// after the other. With the build tag `imitated` the paths avx512, avx512bf16 and amx-emulated run on any machine with
-// AVX2, slowly: so that their code is tested where there is no such processor.
+// imitated.h: the AVX-512 and AVX512-BF16 instructions that the kernels use, emulated
+// by AVX2 or number by number. With the build tag `imitated`, the paths avx512,
+// avx512bf16 and amx-emulated run on any machine with AVX2. They are slow, but their
+// code can be tested on machines without such a processor.
+//
+// The macros at the end replace the intrinsics by the functions here, which have the
+// same names after the prefix. gcc's own intrinsics cannot be used, since the target
+// does not enable them.
 #pragma GCC target("avx2,fma,prfchw")
 #include <immintrin.h>
 #include <stdint.h>
@@ -8,8 +13,10 @@
 
 #define IMITATES static inline __attribute__((always_inline))
 
+// Wide gives access to a 512-bit vector by halves and by elements.
 typedef union { __m512 f; __m512i i; __m256 f8[2]; __m256i i8[2]; uint32_t words[16]; uint16_t halves[32]; } Wide;
 
+// Instructions that AVX2 has too, for each half of the vector.
 #define TWO_OF_F(name, half) \
 	IMITATES __m512 imitated_##name(__m512 a, __m512 b) { \
 		Wide x = {.f = a}, y = {.f = b}; \
@@ -48,7 +55,8 @@ IMITATES __m512 imitated_fmadd_ps(__m512 a, __m512 b, __m512 c) {
 	return z.f;
 }
 
-// Memory, as far as the mask goes.
+// Masked loads and stores touch only the elements that the mask selects, as the
+// instructions do.
 IMITATES void imitated_load(void *to, const void *p, uint32_t mask, int size) {
 	for (int j = 0; j < 64 / size; j++) {
 		if (mask >> j & 1) memcpy((char *)to + j * size, (const char *)p + j * size, size);
@@ -91,7 +99,7 @@ IMITATES void imitated_mask_storeu_epi16_256(void *p, __mmask16 m, __m256i a) {
 	}
 }
 
-// Choices.
+// Comparisons, blends and permutations.
 IMITATES __mmask16 imitated_cmp_ps_mask(__m512 a, __m512 b, const int how) {
 	Wide x = {.f = a}, y = {.f = b};
 	return (__mmask16)(_mm256_movemask_ps(_mm256_cmp_ps(x.f8[0], y.f8[0], how)) | _mm256_movemask_ps(_mm256_cmp_ps(x.f8[1], y.f8[1], how)) << 8);
@@ -115,7 +123,8 @@ IMITATES __m512 imitated_permutex2var_ps(__m512 a, __m512i place, __m512 b) {
 	return z.f;
 }
 
-// bf16. Denormals become zero, a NaN a quiet one; else round to nearest, ties to even.
+// Conversions from and to bf16: denormals become zero, NaN becomes quiet, all else is
+// rounded to the nearest, ties to even.
 IMITATES __m512i imitated_cvtepu16_epi32(__m256i a) {
 	Wide x = {.i8 = {a}}, y;
 	for (int j = 0; j < 16; j++) y.words[j] = x.halves[j];
@@ -139,7 +148,8 @@ IMITATES __m512bh imitated_cvtne2ps_pbh(__m512 upper, __m512 lower) {
 	}
 	return (__m512bh)z.i;
 }
-// The upper numbers of the pairs first, then the lower ones.
+// The product of the upper numbers of each pair is added first, then that of the lower
+// ones.
 IMITATES __m512 imitated_dpbf16_ps(__m512 c, __m512bh a, __m512bh b) {
 	Wide x = {.i = (__m512i)a}, y = {.i = (__m512i)b}, z = {.f = c};
 	for (int h = 0; h < 2; h++) {

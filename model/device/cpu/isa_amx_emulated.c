@@ -1,5 +1,6 @@
-// isa_amx_emulated.c: isa_amx.c with its tile instructions done in vectors, bit for bit: for tests,
-// and to repeat what a machine with AMX computed.
+// isa_amx_emulated.c: isa_amx.c with its tile instructions emulated by vectors, bit
+// for bit. It is for tests, and for repeating on another machine what one with AMX
+// computed.
 #if defined(__x86_64__)
 #if IMITATED
 #include "imitated.h"

@@ -1,4 +1,5 @@
-// isa_avx2.c: the kernels for AVX2 with FMA.
+// isa_avx2.c: the kernels for AVX2 with FMA. The pragma enables the instructions for
+// this file only, so that the binary starts on machines without them.
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma,prfchw")
 #define _GNU_SOURCE

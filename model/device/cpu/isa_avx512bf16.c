@@ -1,4 +1,5 @@
-// isa_avx512bf16.c: the kernels for AVX-512 with products of bf16.
+// isa_avx512bf16.c: the kernels for AVX-512 with dot products of bf16 pairs, and bf16
+// storage.
 #if defined(__x86_64__)
 #if IMITATED
 #include "imitated.h"

@@ -1,83 +1,100 @@
-// k_attention.h: out = softmax(q k^T / sqrt(dim)) v of one head of one sequence a
-// task, in two ways: any number of tokens in fp32 or bf16, and a handful of them.
+// k_attention.h: out = softmax(q k^T / sqrt(dim)) v for each head of each sequence,
+// and its gradient. There are two implementations: one for any number of tokens, on
+// the GEMM of k_gemm.h, and one for at most FEW tokens, without packing.
 //
-// Idea: all keys of a query are scored at once (a sequence is a few hundred tokens),
-// so softmax is exact in one pass and the scores never leave the cache; the backward
-// pass makes them again from lse, the log of each query's sum of exponentials:
+// All keys of a query are scored at once. A sequence has a few hundred tokens, so
+// that the scores of a strip of queries stay in the cache and softmax needs no online
+// rescaling, as FlashAttention does. The backward pass recomputes the scores from q
+// and k, and the probabilities from lse, the log of each query's sum of exponentials:
+//
 //   p = exp(s - lse), ds = p (dp - dout.out) / sqrt(dim), with dp = dout v^T,
 //   dq = ds k, dk = ds^T q, dv = p^T dout.
-// Memory traffic: q, k, v are read once and out is written once; backward reads
-// q, k, v, out, dout and lse and writes dq, dk, dv. Products are those of k_gemm.h.
+//
+// Memory traffic: the forward pass reads q, k and v once and writes out once; the
+// backward pass reads q, k, v, out, dout and lse and writes dq, dk and dv. Scores
+// never go to memory.
 
+// A Head is one head of one sequence.
 typedef struct Head {
 	const AttentionArgs *a;
-	i64 len, queries, dim; // keys, queries, columns
-	i64 wide, deep;        // keys and columns as whole vectors
-	i64 head, seq;         // its number, and its sequence
-	i64 col;
-	Layout layout;           // of products' factors
-	const struct Head *next; // of the same task, or NULL
+	i64 len, queries, dim;      // number of keys, queries and columns
+	i64 padded_len, padded_dim; // len and dim, rounded up to full vectors
+	i64 head, seq;              // seq*heads + head, and the sequence
+	i64 col;                    // first column of the head in q, k, v, ...
+	Layout layout;              // of the factors of its GEMMs
+	const struct Head *next;    // the next head of the same task, or NULL
 } Head;
 
-static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
+// round_up rounds n up to a multiple of VL.
+static inline i64 round_up(i64 n) { return (n + VL - 1) / VL * VL; }
 
+// head_of returns head i, counted over all sequences. It uses bf16 GEMMs if the
+// matrices are stored as bf16, whatever the device's precision for other GEMMs.
 static Head head_of(const AttentionArgs *a, i64 i) {
 	return (Head){
-		.a = a, .len = a->len, .queries = a->queries, .dim = a->dim, .wide = whole(a->len), .deep = whole(a->dim),
+		.a = a, .len = a->len, .queries = a->queries, .dim = a->dim, .padded_len = round_up(a->len), .padded_dim = round_up(a->dim),
 		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim, .layout = layout_of(VEC_BF16 && a->q.bf16),
 	};
 }
 
-// of_tokens is this head's part of m, which has `tokens` rows a sequence.
-static inline Mat of_tokens(const Head *h, Mat m, i64 tokens) {
-	Mat here = part(m, h->a->by_token ? h->seq : h->seq * tokens, h->col, tokens, h->dim);
-	if (h->a->by_token) here.stride *= h->a->seqs;
-	return here;
+// head_tokens returns this head's part of m, a matrix with `tokens` rows per
+// sequence.
+static inline Mat head_tokens(const Head *h, Mat m, i64 tokens) {
+	Mat rows = part(m, h->a->by_token ? h->seq : h->seq * tokens, h->col, tokens, h->dim);
+	if (h->a->by_token) rows.stride *= h->a->seqs;
+	return rows;
 }
 
-static inline Mat of_queries(const Head *h, Mat m) { return of_tokens(h, m, h->queries); }
-static inline Mat of_keys(const Head *h, Mat m) { return of_tokens(h, m, h->len); }
+static inline Mat head_queries(const Head *h, Mat m) { return head_tokens(h, m, h->queries); }
+static inline Mat head_keys(const Head *h, Mat m) { return head_tokens(h, m, h->len); }
 
-// token_of is the place in its sequence of query i, which is counted from the first query.
-static inline i64 token_of(const AttentionArgs *a, i64 i) { return i + a->len - a->queries; }
+// query_token returns the index within its sequence of query i, counted from the
+// first query: queries are the last tokens of a sequence.
+static inline i64 query_token(const AttentionArgs *a, i64 i) { return i + a->len - a->queries; }
 
-static inline i64 keys_of(const AttentionArgs *a, i64 i) {
-	return a->block == 0 ? a->len : least(a->len, (token_of(a, i) / a->block + 1) * a->block);
+// visible_keys returns how many keys query i attends to (device.Heads.Keys).
+static inline i64 visible_keys(const AttentionArgs *a, i64 i) {
+	return a->block == 0 ? a->len : imin(a->len, (query_token(a, i) / a->block + 1) * a->block);
 }
 
+// drop_index returns the dropout element index of query i and key 0.
 static inline uint64_t drop_index(const Head *h, i64 i) {
-	return (uint64_t)((h->head * h->len + token_of(h->a, i)) * h->len);
+	return (uint64_t)((h->head * h->len + query_token(h->a, i)) * h->len);
 }
 
 static inline float *lse_at(const Head *h, i64 i) { return h->a->lse.p + h->head * h->a->lse.stride + i; }
 
+// head_scale returns 1/sqrt(dim), by which scores are multiplied.
 static float head_scale(const Head *h) { return (float)(1 / sqrt((double)h->dim)); }
 
-INLINED float row_dot(const int whole, Mat a, i64 i, Mat b, i64 j) {
+// row_dot returns the dot product of two rows.
+INLINED float row_dot(const int full, Mat a, i64 i, Mat b, i64 j) {
 	vf sum = vset(0.0f);
-	for (i64 c = 0; c < a.cols; c += VL) sum = vfma(mget(whole, a, i, c), mget(whole, b, j, c), sum);
+	for (i64 c = 0; c < a.cols; c += VL) sum = vfma(mget(full, a, i, c), mget(full, b, j, c), sum);
 	return vsum(sum);
 }
 
-// fill_past makes numbers past a query's keys x: by whole vectors, since what is stored number by number has to reach
-// the cache before a vector can be loaded.
-static void fill_past(float *s, i64 keys, i64 wide, float x) {
+// fill_tail sets s[keys..padded_len) to x. It rewrites the vector that contains the
+// last key as a vector: after scalar stores, the next vector load would span several
+// of them and stall, since store forwarding cannot combine them.
+static void fill_tail(float *s, i64 keys, i64 padded_len, float x) {
 	vf lane = __builtin_convertvector(viota(), vf);
-	for (i64 j = keys / VL * VL; j < wide; j += VL) vstore(s + j, vless(lane, vset((float)(keys - j)), vload(s + j), vset(x)));
+	for (i64 j = keys / VL * VL; j < padded_len; j += VL) vstore(s + j, vless(lane, vset((float)(keys - j)), vload(s + j), vset(x)));
 }
 
-// largest is the largest of a query's scores s; those past its keys become less than all.
-static float largest(float *s, i64 keys, i64 wide) {
+// mask_and_max returns the largest of a query's scores s. Scores of keys that the
+// query does not attend to become -inf, so that their exponentials are zero.
+static float mask_and_max(float *s, i64 keys, i64 padded_len) {
 	vf most = vset(-INFINITY);
-	fill_past(s, keys, wide, -INFINITY);
-	for (i64 j = 0; j < wide; j += VL) most = vmax(most, vload(s + j));
+	fill_tail(s, keys, padded_len, -INFINITY);
+	for (i64 j = 0; j < padded_len; j += VL) most = vmax(most, vload(s + j));
 	return vhmax(most);
 }
 
-// exponentials turns scores into exp(scale*s - top) and returns their sum.
-static float exponentials(float *s, i64 wide, float scale, float top) {
+// exponentials replaces scores s by exp(scale*s - top) and returns their sum.
+static float exponentials(float *s, i64 padded_len, float scale, float top) {
 	vf sum = vset(0.0f);
-	for (i64 j = 0; j < wide; j += VL) {
+	for (i64 j = 0; j < padded_len; j += VL) {
 		vf p = vexp(vfma(vload(s + j), vset(scale), vset(-top)));
 		vstore(s + j, p);
 		sum += p;
@@ -85,149 +102,171 @@ static float exponentials(float *s, i64 wide, float scale, float top) {
 	return vsum(sum);
 }
 
-// score_grads turns the scores s of query r and dp = dout.v into dropped probabilities (in s) and
-// the gradients of the scores (in dp), zero past the keys that the query sees.
+// score_grads replaces the scores s of query r by its probabilities after dropout,
+// and dp = dout.v by the gradients of the scores. Both become zero for keys that the
+// query does not attend to. keep holds the dropout factors. delta is dout.out, which
+// equals the sum of p keep dp over the keys.
 static void score_grads(const Head *h, i64 r, float scaling, float *s, float *dp, const float *keep, float delta) {
 	vf lse = vset(*lse_at(h, r)), scale = vset(scaling);
-	i64 keys = keys_of(h->a, r);
-	for (i64 j = 0; j < h->wide; j += VL) {
+	i64 keys = visible_keys(h->a, r);
+	for (i64 j = 0; j < h->padded_len; j += VL) {
 		vf p = vexp(vfma(vload(s + j), scale, -lse)), d = vload(dp + j), k = vload(keep + j);
 		vstore(s + j, p * k);
 		vstore(dp + j, p * (d * k - vset(delta)) * scale);
 	}
-	fill_past(s, keys, h->wide, 0);
-	fill_past(dp, keys, h->wide, 0);
+	fill_tail(s, keys, h->padded_len, 0);
+	fill_tail(dp, keys, h->padded_len, 0);
 }
 
 // --- Any number of tokens --------------------------------------------------
 //
-// Softmax and all sums are fp32. Products of bf16 matrices multiply pairs of bf16, to which probabilities and the
-// gradients of scores are rounded for them. Queries go by strips, so that scores stay near.
+// Softmax and all sums are in fp32. With bf16 matrices, probabilities and the gradients of
+// scores are rounded to bf16 when they become factors of a GEMM. Queries are processed in
+// strips, so that their scores stay in the cache.
 
-enum { STRIP = 96 }; // queries of a strip at most, in whole vectors
+// Largest number of queries in a strip, a multiple of VL.
+enum { STRIP = 96 };
 
-// strip_rows is the length of a strip.
+// strip_rows returns the length of a strip: queries are divided evenly, so that the
+// last strip is not much shorter than the others.
 static i64 strip_rows(i64 queries) {
 	i64 strips = (queries + STRIP - 1) / STRIP;
 	return (queries + strips - 1) / strips;
 }
 
-// A Heads is what tasks divide: `group` heads each, one after the other, so that a head can ask for the memory of the next.
-typedef struct { const AttentionArgs *a; i64 count, group; } Heads;
+// HeadTasks divides `count` heads into tasks of `group` consecutive heads. A head
+// prefetches the memory of the next head of its task.
+typedef struct { const AttentionArgs *a; i64 count, group; } HeadTasks;
 
-// A Beside is the keys whose memory query r asks for.
-typedef struct { i64 from, count; } Beside;
+// A KeyRange is the keys that are prefetched while query r is processed. All keys are
+// spread evenly over the queries, since prefetching many rows at once delays the
+// loads in progress.
+typedef struct { i64 from, count; } KeyRange;
 
-static inline Beside keys_beside(const Head *h, i64 r) {
-	if (h->len == h->queries) return (Beside){r, 1};
+static inline KeyRange key_range(const Head *h, i64 r) {
+	if (h->len == h->queries) return (KeyRange){r, 1};
 	i64 from = r * h->len / h->queries;
-	return (Beside){from, (r + 1) * h->len / h->queries - from};
+	return (KeyRange){from, (r + 1) * h->len / h->queries - from};
 }
 
-static inline Mat these_keys(const Head *h, Beside k, Mat m) { return part(of_keys(h, m), k.from, 0, k.count, h->dim); }
+static inline Mat key_rows(const Head *h, KeyRange k, Mat m) { return part(head_keys(h, m), k.from, 0, k.count, h->dim); }
 
-// ask_next asks, a little with each query, for what the next head of the task begins with.
-ASKS ask_next(const Head *h, i64 r, int grad) {
+// prefetch_next_head prefetches, a little with each query, what the next head of the
+// task reads: keys, values and queries, and for the gradient dout and out.
+PREFETCH_FN prefetch_next_head(const Head *h, i64 r, int grad) {
 	if (!h->next) return;
 	const AttentionArgs *a = h->a;
-	Beside keys = keys_beside(h, r);
-	ask_rows(these_keys(h->next, keys, a->k));
-	ask_rows(these_keys(h->next, keys, a->v));
-	prefetch(of_queries(h->next, a->q), r);
+	KeyRange keys = key_range(h, r);
+	prefetch_rows(key_rows(h->next, keys, a->k));
+	prefetch_rows(key_rows(h->next, keys, a->v));
+	prefetch_row(head_queries(h->next, a->q), r);
 	if (!grad) return;
-	prefetch(of_queries(h->next, a->dout), r);
-	prefetch(of_queries(h->next, a->out), r);
+	prefetch_row(head_queries(h->next, a->dout), r);
+	prefetch_row(head_queries(h->next, a->out), r);
 }
 
-static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->layout, k); }
+static inline i64 head_steps(const Head *h, i64 k) { return padded_steps(h->layout, k); }
 
-// right_factor lays out m (k x columns) as the right factor of head_product, right_transposed m's transpose.
+// right_factor packs m (K x columns) as the right factor of head_gemm,
+// right_transposed the transpose of m.
 static void right_factor(const Head *h, Mat m, uint32_t *dst) { pack_panels(m, h->layout, dst, PANEL * head_steps(h, m.rows)); }
 
 static void right_transposed(const Head *h, Mat m, uint32_t *dst) {
 	for (i64 c = 0; c < m.rows; c += PANEL) {
-		i64 n = least(PANEL, m.rows - c);
-		transpose_panel(part(m, c, 0, n, m.cols), dst + c * head_steps(h, m.cols), whole(n), h->layout);
+		i64 n = imin(PANEL, m.rows - c);
+		pack_transposed(part(m, c, 0, n, m.cols), dst + c * head_steps(h, m.cols), round_up(n), h->layout);
 	}
 }
 
-// head_product writes rows x cols sums of k products to dst, whose rows hold whole vectors and whose
-// count of rows is whole too.
-static void head_product(const Head *h, Rows a, i64 rows, i64 k, const uint32_t *factor, i64 cols, Sums dst) {
+// head_gemm computes rows x cols sums of k products each. dst must have room for rows
+// of full vectors and, for tiles, for a number of rows rounded up to full tiles.
+static void head_gemm(const Head *h, LeftFactor a, i64 rows, i64 k, const uint32_t *factor, i64 cols, Sums dst) {
 	i64 steps = head_steps(h, k);
 	for (i64 c = 0; c < cols; c += PANEL, factor += PANEL * steps) {
-		int vecs = (int)(whole(least(PANEL, cols - c)) / VL);
-		Sums to = {dst.p + c, dst.stride, dst.carry};
+		int vecs = (int)(round_up(imin(PANEL, cols - c)) / VL);
+		Sums to = {dst.p + c, dst.stride, dst.accumulate};
 #if TILES
 		if (h->layout == PAIRS) {
-			Block none = {0};
+			Block empty = {0};
 			for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
-				Rows from = {a.p + r * a.row_step, a.row_step, a.step};
-				multiply_tiles(vecs, least(BLOCK_ROWS, rows - r), steps, from, factor, to, &none);
+				LeftFactor from = {a.p + r * a.row_step, a.row_step, a.step};
+				multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from, factor, to, &empty);
 			}
 			continue;
 		}
 #endif
-		Asks none = {0};
-		multiply(h->layout, vecs, rows, steps, a, factor, to, &none);
+		PrefetchList empty = {0};
+		multiply(h->layout, vecs, rows, steps, a, factor, to, &empty);
 	}
 }
 
-// Scratch of a head: scores s and their gradients t of a strip, the products dk and dv, which go on
-// from strip to strip; a left factor; right factors of k and v, by row and transposed, and one more.
+// Scratch is the memory that a head needs besides its matrices:
+//
+// - s, t: scores of a strip and their gradients, later other results of the strip;
+// - dk, dv: sums that accumulate from strip to strip;
+// - keep: dropout factors of one query;
+// - left: the left factor of the current GEMM;
+// - kt, vt: k and v, transposed, as right factors; rows: k or v as right factor;
+// - x: q or dout of a strip as right factor.
 typedef struct {
 	float *s, *t, *dk, *dv, *keep;
 	uint32_t *left, *kt, *vt, *rows, *x;
-} Space;
+} Scratch;
 
-static float *take(char **at, i64 words) {
+// carve takes `words` 4-byte words from the memory at *at.
+static float *carve(char **at, i64 words) {
 	float *p = (float *)*at;
 	*at += words * 4;
 	return p;
 }
 
-static Space space_of(const Head *h, char *at, size_t *bytes) {
+// scratch_layout lays out a head's scratch at `at`. With NULL it only computes the
+// size.
+static Scratch scratch_layout(const Head *h, char *at, size_t *bytes) {
 	char *begin = at;
-	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
+	i64 queries = round_up(strip_rows(h->queries)), most = h->padded_len > h->padded_dim ? h->padded_len : h->padded_dim;
 	i64 longest = queries > most ? queries : most;
-	Space sp;
-	sp.s = take(&at, queries * most);
-	sp.t = take(&at, queries * most);
-	sp.dk = take(&at, h->wide * h->deep);
-	sp.dv = take(&at, h->wide * h->deep);
-	sp.keep = take(&at, h->wide);
-	sp.left = (uint32_t *)take(&at, h->layout != FLOATS ? longest * copy_step(head_steps(h, longest)) : 0);
-	sp.kt = (uint32_t *)take(&at, head_steps(h, h->dim) * h->wide);
-	sp.vt = (uint32_t *)take(&at, head_steps(h, h->dim) * h->wide);
-	sp.rows = (uint32_t *)take(&at, head_steps(h, h->len) * h->deep);
-	sp.x = (uint32_t *)take(&at, head_steps(h, queries) * h->deep);
+	Scratch sp;
+	sp.s = carve(&at, queries * most);
+	sp.t = carve(&at, queries * most);
+	sp.dk = carve(&at, h->padded_len * h->padded_dim);
+	sp.dv = carve(&at, h->padded_len * h->padded_dim);
+	sp.keep = carve(&at, h->padded_len);
+	sp.left = (uint32_t *)carve(&at, h->layout != FLOATS ? longest * copy_pitch(head_steps(h, longest)) : 0);
+	sp.kt = (uint32_t *)carve(&at, head_steps(h, h->dim) * h->padded_len);
+	sp.vt = (uint32_t *)carve(&at, head_steps(h, h->dim) * h->padded_len);
+	sp.rows = (uint32_t *)carve(&at, head_steps(h, h->len) * h->padded_dim);
+	sp.x = (uint32_t *)carve(&at, head_steps(h, queries) * h->padded_dim);
 	*bytes = at - begin;
 	return sp;
 }
 
-static size_t space_bytes(const Head *h) {
+static size_t scratch_bytes(const Head *h) {
 	size_t bytes;
-	space_of(h, NULL, &bytes);
+	scratch_layout(h, NULL, &bytes);
 	return bytes;
 }
 
-// left_rows is m as a left factor, left_columns its transpose.
-static Rows left_rows(const Head *h, Mat m, const Space *sp) { return rows_along(m, h->layout, head_steps(h, m.cols), sp->left); }
+// left_rows lays out m as a left factor, left_columns the transpose of m.
+static LeftFactor left_rows(const Head *h, Mat m, const Scratch *sp) { return layout_rows(m, h->layout, head_steps(h, m.cols), sp->left); }
 
-static Rows left_columns(const Head *h, Mat m, const Space *sp) {
-	if (h->layout == FLOATS) return (Rows){(const uint32_t *)m.p, 1, m.stride};
-	return rows_across(m, h->layout, head_steps(h, m.rows), sp->left);
+static LeftFactor left_columns(const Head *h, Mat m, const Scratch *sp) {
+	if (h->layout == FLOATS) return (LeftFactor){(const uint32_t *)m.p, 1, m.stride};
+	return layout_columns(m, h->layout, head_steps(h, m.rows), sp->left);
 }
 
-// keep_row is the dropout factors of query r; without dropout they stay what they are, all ones.
+// keep_row fills in the dropout factors of query r. Without dropout they stay all
+// ones.
 static void keep_row(const Head *h, i64 r, float *keep) {
 	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
 }
 
-static Space head_begin(const Head *h, Worker *w) {
+// head_begin lays out the scratch of a worker and enables tiles if they are used;
+// head_end disables them.
+static Scratch head_begin(const Head *h, Worker *w) {
 	size_t bytes;
-	Space sp = space_of(h, w->scratch, &bytes);
-	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
+	Scratch sp = scratch_layout(h, w->scratch, &bytes);
+	for (i64 j = 0; j < h->padded_len; j++) sp.keep[j] = 1;
 #if TILES
 	if (h->layout == PAIRS) tiles_begin();
 #endif
@@ -241,7 +280,8 @@ static void head_end(const Head *h) {
 #endif
 }
 
-// store_scaled stores the first rows of a product, each times its factor.
+// store_scaled stores the first rows of a product, row r multiplied by factor[r], or
+// by 1 if factor is NULL.
 static void store_scaled(Mat dst, const float *from, i64 stride, const float *factor) {
 	for (i64 r = 0; r < dst.rows; r++) {
 		vf f = vset(factor ? factor[r] : 1.0f);
@@ -249,86 +289,95 @@ static void store_scaled(Mat dst, const float *from, i64 stride, const float *fa
 	}
 }
 
-static void strip(const Head *h, const Space *sp, i64 first, i64 rows) {
+// strip_forward computes the output of `rows` queries from query `first` on. The
+// division by the sum of exponentials comes last, on rows of out, which takes one
+// division per query; lse is stored for the backward pass.
+static void strip_forward(const Head *h, const Scratch *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
-	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
-	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
+	Mat q = part(head_queries(h, a->q), first, 0, rows, h->dim), out = part(head_queries(h, a->out), first, 0, rows, h->dim);
+	head_gemm(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->padded_len, 0});
 	float top[STRIP], total[STRIP], inv[STRIP], scale = head_scale(h);
-	for (i64 r = 0; r < rows; r++) top[r] = scale * largest(sp->s + r * h->wide, keys_of(a, first + r), h->wide);
+	for (i64 r = 0; r < rows; r++) top[r] = scale * mask_and_max(sp->s + r * h->padded_len, visible_keys(a, first + r), h->padded_len);
 	for (i64 r = 0; r < rows; r++) {
-		float *s = sp->s + r * h->wide;
-		ask_next(h, first + r, 0);
-		prefetch_to(out, r);
-		total[r] = exponentials(s, h->wide, scale, top[r]);
+		float *s = sp->s + r * h->padded_len;
+		prefetch_next_head(h, first + r, 0);
+		prefetch_row_write(out, r);
+		total[r] = exponentials(s, h->padded_len, scale, top[r]);
 		if (a->p == 0) continue;
 		keep_row(h, first + r, sp->keep);
-		for (i64 j = 0; j < h->wide; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
+		for (i64 j = 0; j < h->padded_len; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
 	}
 	for (i64 r = 0; r < rows; r += VL) {
 		vf sum = vpart(total, r, rows);
 		vstore(inv + r, vset(1.0f) / sum);
 		if (a->lse.p) vput(lse_at(h, first), r, rows, vpart(top, r, rows) + vlog(sum));
 	}
-	Mat p = {sp->s, rows, h->len, h->wide, 0};
-	head_product(h, left_rows(h, p, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->t, h->deep, 0});
-	store_scaled(out, sp->t, h->deep, inv);
+	Mat p = {sp->s, rows, h->len, h->padded_len, 0};
+	head_gemm(h, left_rows(h, p, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->t, h->padded_dim, 0});
+	store_scaled(out, sp->t, h->padded_dim, inv);
 }
 
 static void attention_head(const Head *h, Worker *w) {
-	Space sp = head_begin(h, w);
-	right_transposed(h, of_keys(h, h->a->k), sp.kt);
-	right_factor(h, of_keys(h, h->a->v), sp.rows);
-	for (i64 r = 0, n = strip_rows(h->queries); r < h->queries; r += n) strip(h, &sp, r, least(n, h->queries - r));
+	Scratch sp = head_begin(h, w);
+	right_transposed(h, head_keys(h, h->a->k), sp.kt);
+	right_factor(h, head_keys(h, h->a->v), sp.rows);
+	for (i64 r = 0, n = strip_rows(h->queries); r < h->queries; r += n) strip_forward(h, &sp, r, imin(n, h->queries - r));
 	head_end(h);
 }
 
-// add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
-static void add_keys(const Head *h, const Space *sp, const float *weights, Mat rows, float *dst, int carry) {
+// add_keys adds weights^T rows to dst: weights are queries x keys of a strip, rows
+// the queries' rows of q (for dk) or dout (for dv). It goes through the keys MC at a
+// time.
+static void add_keys(const Head *h, const Scratch *sp, const float *weights, Mat rows, float *dst, int accumulate) {
 	right_factor(h, rows, sp->x);
 	for (i64 j = 0; j < h->len; j += MC) {
-		Mat w = {(float *)weights + j, rows.rows, least(MC, h->len - j), h->wide, 0};
-		head_product(h, left_columns(h, w, sp), w.cols, rows.rows, sp->x, h->dim, (Sums){dst + j * h->deep, h->deep, carry});
+		Mat w = {(float *)weights + j, rows.rows, imin(MC, h->len - j), h->padded_len, 0};
+		head_gemm(h, left_columns(h, w, sp), w.cols, rows.rows, sp->x, h->dim, (Sums){dst + j * h->padded_dim, h->padded_dim, accumulate});
 	}
 }
 
-static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
+// strip_backward computes dq of a strip and adds the strip's part of dk and dv to the
+// sums in scratch.
+static void strip_backward(const Head *h, const Scratch *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
-	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), dq = part(of_queries(h, a->dq), first, 0, rows, h->dim);
-	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
-	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
-	head_product(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
+	Mat q = part(head_queries(h, a->q), first, 0, rows, h->dim), dq = part(head_queries(h, a->dq), first, 0, rows, h->dim);
+	Mat dout = part(head_queries(h, a->dout), first, 0, rows, h->dim), out = part(head_queries(h, a->out), first, 0, rows, h->dim);
+	head_gemm(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->padded_len, 0});
+	head_gemm(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->padded_len, 0});
 	float delta[STRIP], scale = head_scale(h);
 	for (i64 r = 0; r < rows; r++) delta[r] = h->dim % VL ? row_dot(0, dout, r, out, r) : row_dot(1, dout, r, out, r);
 	for (i64 r = 0; r < rows; r++) {
-		Beside beside = keys_beside(h, first + r);
-		ask_next(h, first + r, 1);
-		prefetch_to(dq, r);
-		ask_rows_to(these_keys(h, beside, a->dk));
-		ask_rows_to(these_keys(h, beside, a->dv));
+		KeyRange range = key_range(h, first + r);
+		prefetch_next_head(h, first + r, 1);
+		prefetch_row_write(dq, r);
+		prefetch_rows_write(key_rows(h, range, a->dk));
+		prefetch_rows_write(key_rows(h, range, a->dv));
 		keep_row(h, first + r, sp->keep);
-		score_grads(h, first + r, scale, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, delta[r]);
+		score_grads(h, first + r, scale, sp->s + r * h->padded_len, sp->t + r * h->padded_len, sp->keep, delta[r]);
 	}
 	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
 	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
-	Mat ds = {sp->t, rows, h->len, h->wide, 0};
-	head_product(h, left_rows(h, ds, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->s, h->deep, 0});
-	store_scaled(dq, sp->s, h->deep, NULL);
+	Mat ds = {sp->t, rows, h->len, h->padded_len, 0};
+	head_gemm(h, left_rows(h, ds, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->s, h->padded_dim, 0});
+	store_scaled(dq, sp->s, h->padded_dim, NULL);
 }
 
+// attention_grad_head goes through the strips in order, so that the sums of dk and dv
+// have a fixed order.
 static void attention_grad_head(const Head *h, Worker *w) {
-	Space sp = head_begin(h, w);
-	right_transposed(h, of_keys(h, h->a->k), sp.kt);
-	right_transposed(h, of_keys(h, h->a->v), sp.vt);
-	right_factor(h, of_keys(h, h->a->k), sp.rows);
-	for (i64 r = 0, n = strip_rows(h->queries); r < h->queries; r += n) grad_strip(h, &sp, r, least(n, h->queries - r));
-	store_scaled(of_keys(h, h->a->dk), sp.dk, h->deep, NULL);
-	store_scaled(of_keys(h, h->a->dv), sp.dv, h->deep, NULL);
+	Scratch sp = head_begin(h, w);
+	right_transposed(h, head_keys(h, h->a->k), sp.kt);
+	right_transposed(h, head_keys(h, h->a->v), sp.vt);
+	right_factor(h, head_keys(h, h->a->k), sp.rows);
+	for (i64 r = 0, n = strip_rows(h->queries); r < h->queries; r += n) strip_backward(h, &sp, r, imin(n, h->queries - r));
+	store_scaled(head_keys(h, h->a->dk), sp.dk, h->padded_dim, NULL);
+	store_scaled(head_keys(h, h->a->dv), sp.dv, h->padded_dim, NULL);
 	head_end(h);
 }
 
-// head_tasks does the heads of task i.
-INLINED void head_tasks(const Heads *all, i64 i, Worker *w, void (*one)(const Head *, Worker *)) {
-	i64 first = i * all->group, end = least(first + all->group, all->count);
+// head_tasks runs `one` for all heads of task i.
+INLINED void head_tasks(const HeadTasks *all, i64 i, Worker *w, void (*one)(const Head *, Worker *)) {
+	i64 first = i * all->group, end = imin(first + all->group, all->count);
 	Head h = head_of(all->a, first);
 	for (i64 j = first + 1; j <= end; j++) {
 		Head next = head_of(all->a, j);
@@ -343,35 +392,42 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) { head_tasks
 
 // --- A handful of tokens ---------------------------------------------------
 //
-// The predictor's history: packing factors would cost more than it saves, so scores
-// are dot products, of all heads of a sequence together, a head a lane.
+// The predictor attends to a history of a few frames, for which packing would cost more
+// than it saves. The forward pass computes scores as dot products and then processes VL
+// heads of a sequence at a time, one head per lane, so that softmax over so few keys still
+// uses full vectors.
 
-enum { FEW = 8, FEW_GROUPS = 8, FEW_HEADS = 8 }; // groups of VL heads of a task; heads of a backward one
+// Number of tokens up to which this implementation is used; groups of VL heads in a
+// forward task, and heads in a backward task.
+enum { FEW = 8, FEW_GROUPS = 8, FEW_HEADS = 8 };
 
+// few_groups returns the number of groups of up to VL heads in a sequence.
 static i64 few_groups(const AttentionArgs *a) { return (a->heads + VL - 1) / VL; }
 
-// weigh writes the sum of w[j*apart] * row j of m to row r of dst.
-INLINED void weigh(const int whole, Mat dst, i64 r, const float *w, i64 apart, Mat m, i64 rows) {
+// weighted_sum writes the sum over j of w[j*step] * row j of m to row r of dst.
+INLINED void weighted_sum(const int full, Mat dst, i64 r, const float *w, i64 step, Mat m, i64 rows) {
 	for (i64 c = 0; c < m.cols; c += VL) {
 		vf sum = vset(0.0f);
-		for (i64 j = 0; j < rows; j++) sum = vfma(vset(w[j * apart]), mget(whole, m, j, c), sum);
-		mset(whole, dst, r, c, sum);
+		for (i64 j = 0; j < rows; j++) sum = vfma(vset(w[j * step]), mget(full, m, j, c), sum);
+		mset(full, dst, r, c, sum);
 	}
 }
 
-// beside is what the head i places further has.
-static inline Mat beside(Mat m, i64 i) {
+// head_columns returns the columns of the head i heads after m's.
+static inline Mat head_columns(Mat m, i64 i) {
 	m.p = mat_at(m, 0, i * m.cols);
 	return m;
 }
 
-// few_scores is q of row r times k of row j of n heads, from m's on.
-INLINED vf few_scores(const int whole, Mat q, i64 r, Mat k, i64 j, i64 n) {
+// few_scores returns, in lane i, the dot product of row r of q and row j of k for
+// head i of the n heads that begin at q and k. The partial sums of each head are
+// transposed, so that one tree of vector additions reduces those of all heads.
+INLINED vf few_scores(const int full, Mat q, i64 r, Mat k, i64 j, i64 n) {
 	vf t[VL];
 	for (i64 i = 0; i < VL; i++) t[i] = vset(0.0f);
 	for (i64 i = 0; i < n; i++) {
-		Mat qi = beside(q, i), ki = beside(k, i);
-		for (i64 c = 0; c < q.cols; c += VL) t[i] = vfma(mget(whole, qi, r, c), mget(whole, ki, j, c), t[i]);
+		Mat qi = head_columns(q, i), ki = head_columns(k, i);
+		for (i64 c = 0; c < q.cols; c += VL) t[i] = vfma(mget(full, qi, r, c), mget(full, ki, j, c), t[i]);
 	}
 	vtranspose(t);
 #pragma GCC unroll 4
@@ -382,10 +438,11 @@ INLINED vf few_scores(const int whole, Mat q, i64 r, Mat k, i64 j, i64 n) {
 	return t[0];
 }
 
-// few_softmax turns scores of n heads, by key, into dropped probabilities.
+// few_softmax turns the scores of n heads, s[key] with one head per lane, into
+// probabilities after dropout, and stores lse.
 static void few_softmax(const Head *h, i64 r, i64 n, vf *s) {
 	const AttentionArgs *a = h->a;
-	i64 keys = keys_of(a, r);
+	i64 keys = visible_keys(a, r);
 	vf scale = vset(head_scale(h)), top = s[0], sum = vset(0.0f);
 	for (i64 j = 1; j < keys; j++) top = vmax(top, s[j]);
 	for (i64 j = 0; j < keys; j++) sum += s[j] = vexp(scale * (s[j] - top));
@@ -403,25 +460,27 @@ static void few_softmax(const Head *h, i64 r, i64 n, vf *s) {
 	}
 }
 
-INLINED void few_group(const int whole, const AttentionArgs *a, i64 seq, i64 first) {
+// few_group computes the outputs of up to VL heads of a sequence, from head `first`
+// on.
+INLINED void few_group(const int full, const AttentionArgs *a, i64 seq, i64 first) {
 	Head h = head_of(a, seq * a->heads + first);
-	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v), out = of_queries(&h, a->out);
-	i64 n = least(VL, a->heads - first);
+	Mat q = head_queries(&h, a->q), k = head_keys(&h, a->k), v = head_keys(&h, a->v), out = head_queries(&h, a->out);
+	i64 n = imin(VL, a->heads - first);
 	for (i64 r = 0; r < h.queries; r++) {
-		i64 keys = keys_of(a, r);
+		i64 keys = visible_keys(a, r);
 		vf s[FEW];
 		float w[FEW * VL];
-		for (i64 j = 0; j < keys; j++) s[j] = few_scores(whole, q, r, k, j, n);
+		for (i64 j = 0; j < keys; j++) s[j] = few_scores(full, q, r, k, j, n);
 		few_softmax(&h, r, n, s);
 		for (i64 j = 0; j < keys; j++) vstore(w + j * VL, s[j]);
-		for (i64 i = 0; i < n; i++) weigh(whole, beside(out, i), r, w + i, VL, beside(v, i), keys);
+		for (i64 i = 0; i < n; i++) weighted_sum(full, head_columns(out, i), r, w + i, VL, head_columns(v, i), keys);
 	}
 }
 
 static void few_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const AttentionArgs *a = args;
-	i64 groups = few_groups(a), end = least((i + 1) * FEW_GROUPS, a->seqs * groups);
+	i64 groups = few_groups(a), end = imin((i + 1) * FEW_GROUPS, a->seqs * groups);
 	for (i64 g = i * FEW_GROUPS; g < end; g++) {
 		if (a->dim % VL == 0) few_group(1, a, g / groups, g % groups * VL);
 		else few_group(0, a, g / groups, g % groups * VL);
@@ -432,40 +491,43 @@ static void few(Pool *pool, const AttentionArgs *a) {
 	pool_run(pool, few_task, a, (a->seqs * few_groups(a) + FEW_GROUPS - 1) / FEW_GROUPS);
 }
 
-// The weights of all keys for each query, as columns: what dk and dv sum up.
+// FewGrads holds the weights [key][query] with which dk and dv sum up rows of q and
+// dout.
 typedef struct { float s[FEW][FEW], ds[FEW][FEW]; } FewGrads;
 
-INLINED void few_head_grad(const int whole, const AttentionArgs *a, i64 i) {
+// few_head_grad computes the gradients of head i. The arrays by key have room for the
+// full vectors that score_grads processes.
+INLINED void few_head_grad(const int full, const AttentionArgs *a, i64 i) {
 	Head h = head_of(a, i);
-	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v);
-	Mat out = of_queries(&h, a->out), dout = of_queries(&h, a->dout);
+	Mat q = head_queries(&h, a->q), k = head_keys(&h, a->k), v = head_keys(&h, a->v);
+	Mat out = head_queries(&h, a->out), dout = head_queries(&h, a->dout);
 	float s[2 * VL + FEW] = {0}, ds[2 * VL + FEW] = {0}, keep[2 * VL + FEW];
 	FewGrads by_key = {0};
-	for (i64 j = 0; j < h.wide; j++) keep[j] = 1;
+	for (i64 j = 0; j < h.padded_len; j++) keep[j] = 1;
 	for (i64 r = 0; r < h.queries; r++) {
-		i64 keys = keys_of(a, r);
+		i64 keys = visible_keys(a, r);
 		for (i64 j = 0; j < keys; j++) {
-			s[j] = row_dot(whole, q, r, k, j);
-			ds[j] = row_dot(whole, dout, r, v, j);
+			s[j] = row_dot(full, q, r, k, j);
+			ds[j] = row_dot(full, dout, r, v, j);
 		}
 		if (a->p > 0) keep_factors(keep, h.len, a->p, a->key, drop_index(&h, r));
-		score_grads(&h, r, head_scale(&h), s, ds, keep, row_dot(whole, dout, r, out, r));
-		weigh(whole, of_queries(&h, a->dq), r, ds, 1, k, keys);
+		score_grads(&h, r, head_scale(&h), s, ds, keep, row_dot(full, dout, r, out, r));
+		weighted_sum(full, head_queries(&h, a->dq), r, ds, 1, k, keys);
 		for (i64 j = 0; j < keys; j++) {
 			by_key.s[j][r] = s[j];
 			by_key.ds[j][r] = ds[j];
 		}
 	}
 	for (i64 j = 0; j < h.len; j++) {
-		weigh(whole, of_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.queries);
-		weigh(whole, of_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.queries);
+		weighted_sum(full, head_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.queries);
+		weighted_sum(full, head_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.queries);
 	}
 }
 
 static void few_grad_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const AttentionArgs *a = args;
-	for (i64 h = i * FEW_HEADS; h < least((i + 1) * FEW_HEADS, a->seqs * a->heads); h++) {
+	for (i64 h = i * FEW_HEADS; h < imin((i + 1) * FEW_HEADS, a->seqs * a->heads); h++) {
 		if (a->dim % VL == 0) few_head_grad(1, a, h);
 		else few_head_grad(0, a, h);
 	}
@@ -475,15 +537,17 @@ static void few_grad(Pool *pool, const AttentionArgs *a) {
 	pool_run(pool, few_grad_task, a, (a->seqs * a->heads + FEW_HEADS - 1) / FEW_HEADS);
 }
 
-// attend runs one of the two ways, in both directions.
+// attend runs one of the two implementations, forward or backward. Tasks get up to 8
+// heads, to prefetch for one another, as long as there are at least 16 tasks per
+// thread.
 static int attend(Pool *pool, const AttentionArgs *a, int grad) {
 	Head h = head_of(a, 0);
 	if (h.len <= FEW) {
 		grad ? few_grad(pool, a) : few(pool, a);
 		return OK;
 	}
-	if (pool_reserve(pool, space_bytes(&h), 0)) return NO_MEMORY;
-	Heads all = {a, a->seqs * a->heads, 1};
+	if (pool_reserve(pool, scratch_bytes(&h), 0)) return NO_MEMORY;
+	HeadTasks all = {a, a->seqs * a->heads, 1};
 	while (all.group < 8 && all.count >= 16 * all.group * pool_threads(pool)) all.group *= 2;
 	pool_run(pool, grad ? attention_grad_task : attention_task, &all, (all.count + all.group - 1) / all.group);
 	return OK;

@@ -1,57 +1,93 @@
-// k_gemm.h: matrix products, dst = epilogue(A B). A is M x K and B is K x N after op.
+// k_gemm.h: matrix multiplication (GEMM), dst = epilogue(op(A) op(B)). After op, A is
+// M x K, B is K x N and dst is M x N. It takes 2 M N K operations.
 //
-// Idea: sums of a block stay in registers (or in the tiles of AMX) while K goes by,
-// both factors are laid out in the order in which they are read, and the epilogue
-// (scale, bias, activation or its gradient, dropout, gate, addition) runs on sums
-// that are still in the cache. Memory traffic: A is read once for each task beside
-// others, B once and written once as packed panels, of weights in evaluation only
-// the first time; dst and what the epilogue takes are touched once. 2 M N K operations.
+// The structure is the usual one of packed panels and register blocking:
 //
-// A task computes some rows by some columns, block by block of BLOCK_ROWS rows
-// by BLOCK_COLS columns: a panel of B or two. A panel is PANEL columns, zero-padded,
-// laid out in the order in which they are read. Weights (NN, NT) are packed for all tasks at once, or beforehand
-// where they are frozen, and a task reads all of K in one go. For TN, where both
-// factors are long, it goes slice by slice of K, packs what it is about to use, and
-// keeps its sums in scratch between slices.
+// - A micro-kernel multiplies a few rows of A by one panel of B and keeps the sums in
+//   registers (or in AMX tiles) over all of K, or over a slice of K.
+// - Both factors are laid out in the order in which the micro-kernel reads them. B is
+//   packed into panels of PANEL columns, padded with zeros. A is read in place where its
+//   rows have the right format, else copied.
+// - The sums of a block of BLOCK_ROWS x BLOCK_COLS elements go to scratch, and the
+//   epilogue (scale, bias, activation or its gradient, dropout, gate, addition) reads
+//   them from the L1 cache and writes dst. The block waits ("pending") while the next one
+//   is multiplied, and its rows of dst are prefetched meanwhile.
 //
-// Every element of the result is one chain of additions over ascending k that does
-// not depend on blocks, slices, or the other rows and columns.
-
-// A Layout is what a factor's numbers become, step by step of K: floats; or, rounded to bf16, pairs (k, k+1) for
-// machines that multiply such pairs fast; or else floats again, the second number of each pair before the
-// first, since one instruction of AVX512-BF16 adds the products of a pair in this order: the same bits by two.
-typedef enum { FLOATS, PAIRS, APART } Layout;
-
-static inline Layout layout_of(int bf16) { return !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : APART; }
-
-// --- The innermost loops ---------------------------------------------------
+// NN and NT (forward passes and gradients of inputs): B, the weights, is packed once
+// for all tasks, or ahead of time if it is frozen. A task computes some rows by some
+// columns of dst, over all of K.
 //
-// A few rows of A times a panel of B, with the sums in registers.
+// TN (gradients of weights): K is the number of rows of a batch, and both factors are
+// long. A task goes through K in slices. For each slice it packs the part of both
+// factors that it is about to use into scratch that fits the L2 cache, and it keeps
+// its sums in scratch between slices.
+//
+// Memory traffic: each task reads its rows of A once, B is read once and written once
+// as panels (frozen weights: only the first time), and dst and the matrices of the
+// epilogue are touched once.
+//
+// Determinism: the order of additions within an element of dst depends only on K and on
+// the layout. It is one chain over ascending k, to which pairs add two products and
+// tiles 32 products at a time. It does not depend on the division into tasks, blocks
+// and slices, nor on the other rows and columns, so that results depend neither on the
+// batch size nor on the number of threads.
 
+// A Layout is the format of packed factors. A step is a 4-byte word of a row or
+// column.
+//
+// - FLOATS: a step is one number, in fp32.
+// - PAIRS: a step is a pair of numbers (k, k+1) rounded to bf16, for dot product
+//   instructions. k is in the lower half.
+// - SWAPPED: numbers rounded to bf16 but stored as fp32, with the two numbers of each pair
+//   swapped. AVX512-BF16 adds the product of a pair's upper numbers first, then that of
+//   the lower ones. Multiply-adds in this order give the same bits.
+typedef enum { FLOATS, PAIRS, SWAPPED } Layout;
+
+// layout_of chooses the layout of both factors of a GEMM. Hardware that has dot
+// products of pairs may still be faster with multiply-adds (see comparePairs in
+// peak.go).
+static inline Layout layout_of(int bf16) { return !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : SWAPPED; }
+
+// --- Micro-kernels ---------------------------------------------------------
+//
+// A few rows of A times one panel of B, with the sums in registers.
+
+// Columns of a panel: TILE_VECTORS vectors (vec_*.h).
 #define PANEL (VL * TILE_VECTORS)
 
-// A factor's slice as micro-kernels read it, in units of 4 bytes (a float or a
-// pair of bf16): element (row, step) is p[row*row_step + step*step].
-typedef struct { const uint32_t *p; i64 row_step, step; } Rows;
+// A LeftFactor is (a slice of) A as micro-kernels read it: the word of row r and step
+// s is p[r*row_step + s*step]. Rows in place and copies of rows have step 1. For TN,
+// A's rows are columns in memory, and copies have row_step 1.
+typedef struct { const uint32_t *p; i64 row_step, step; } LeftFactor;
 
-// Where sums go, and whether they go on from what is there.
-typedef struct { float *p; i64 stride; int carry; } Sums;
+// Sums is where a micro-kernel stores its sums, row by row. accumulate: it starts
+// from the sums that are there, instead of from zero.
+typedef struct { float *p; i64 stride; int accumulate; } Sums;
 
-// Asks are pieces of rows, some lines of memory each, that will be read or written soon: a micro-kernel asks for one
-// every ASK_STEPS steps. More at a time would keep the factors waiting, since a core waits for few lines at once.
-typedef struct { const char *p; i64 bytes; int write; } Ask;
-typedef struct { const Ask *rows; i64 n; } Asks;
-enum { ASK_STEPS = 8 };
+// A PrefetchList holds segments of rows that will be read or written soon, each some
+// cache lines long. A micro-kernel prefetches one segment every PREFETCH_STEPS steps.
+// Issuing more at once would fill the core's line-fill buffers, of which there are
+// few, and loads of A and B would wait for them.
+typedef struct { const char *p; i64 bytes; int write; } Segment;
+typedef struct { const Segment *rows; i64 n; } PrefetchList;
+enum { PREFETCH_STEPS = 8 };
 
-ASKS ask_row(Asks *a) {
+// prefetch_next prefetches one segment of the list, if any is left, and removes it.
+PREFETCH_FN prefetch_next(PrefetchList *a) {
 	if (a->n == 0) return;
-	Ask row = a->rows[--a->n];
-	ask_lines(row.p, row.bytes, row.write);
+	Segment row = a->rows[--a->n];
+	prefetch_lines(row.p, row.bytes, row.write);
 }
 
-// A micro-kernel adds `steps` products to rows x vecs vectors of sums. The sums have to stay in
-// registers, which the compiler grants to variables but not to arrays: these macros write one
-// variable, c<row>_<vector>, for each.
+// The macros below generate the micro-kernels. A micro-kernel adds `steps` products
+// to rows x vecs vectors of sums, which must stay in registers. gcc keeps variables
+// in registers but not arrays, so each sum is a variable c<row>_<vector>; ROWSn(F, V)
+// expands F for n rows, and VECSn(X, r) expands X for n vectors of row r.
+//
+// The shapes use most registers for sums: with 32 registers, 6 x 4 or 8 x 3 or 12 x 2
+// sums plus a row of B and a broadcast number of A. That gives enough independent
+// chains to hide the latency of multiply-adds, and each loaded number is used many
+// times.
 #define VECS1(X, r) X(r, 0)
 #define VECS2(X, r) VECS1(X, r) X(r, 1)
 #define VECS3(X, r) VECS2(X, r) X(r, 2)
@@ -63,40 +99,42 @@ ASKS ask_row(Asks *a) {
 #define ROWS8(F, V) ROWS6(F, V) F(6, V) F(7, V)
 #define ROWS12(F, V) ROWS8(F, V) F(8, V) F(9, V) F(10, V) F(11, V)
 
-#define BEGIN_ONE(r, v) vf c##r##_##v = vset(0.0f);
-#define BEGIN(r, V) V(BEGIN_ONE, r)
-#define CARRY_ONE(r, v) c##r##_##v = vload(sums + v * VL);
-#define CARRY(r, V) V(CARRY_ONE, r) sums += to->stride;
-#define COLUMN(r, v) vf b##v = vload(b + v * VL);
-#define ADD_ONE_0(r, v) c##r##_##v = vfma(x, b##v, c##r##_##v);
-#define ADD_ONE_1(r, v) c##r##_##v = vdot(x, b##v, c##r##_##v);
-#define ADD_0(r, V) { vf x = vset(p[r * row_step]); V(ADD_ONE_0, r) }
-#define ADD_1(r, V) { vf x = vset(p[r * row_step]); V(ADD_ONE_1, r) }
-#define END_ONE(r, v) vstore(sums + v * VL, c##r##_##v);
-#define END(r, V) V(END_ONE, r) sums += stride;
+#define ZERO_ONE(r, v) vf c##r##_##v = vset(0.0f);
+#define ZERO(r, V) V(ZERO_ONE, r)
+#define RELOAD_ONE(r, v) c##r##_##v = vload(sums + v * VL);
+#define RELOAD(r, V) V(RELOAD_ONE, r) sums += to->stride;
+#define LOAD_B(r, v) vf b##v = vload(b + v * VL);
+#define MADD_ONE_0(r, v) c##r##_##v = vfma(x, b##v, c##r##_##v);
+#define MADD_ONE_1(r, v) c##r##_##v = vdot(x, b##v, c##r##_##v);
+#define MADD_0(r, V) { vf x = vset(p[r * row_step]); V(MADD_ONE_0, r) }
+#define MADD_1(r, V) { vf x = vset(p[r * row_step]); V(MADD_ONE_1, r) }
+#define STORE_ONE(r, v) vstore(sums + v * VL, c##r##_##v);
+#define STORE(r, V) V(STORE_ONE, r) sums += stride;
 
-// It takes pointers to what multiply changes in place: a structure that is copied for a call right after a write to it
-// makes the copy wait until the write has left the core's store buffer, 70 to 140 cycles a call.
-typedef void (*Micro)(i64 steps, const Rows *a, const float *b, const Sums *to, Asks *asks);
+// Micro takes a and to by pointer, although both are small. multiply changes them
+// between calls, by 8-byte stores; passing them by value would copy them by 16-byte
+// loads that span two such stores. Store forwarding cannot serve those, and each call
+// would wait 70 to 140 cycles until the stores have reached the cache.
+typedef void (*Micro)(i64 steps, const LeftFactor *a, const float *b, const Sums *to, PrefetchList *prefetches);
 
 #define MICRO(rows, vecs, native) \
-	static void micro_##rows##_##vecs##_##native(i64 steps, const Rows *a, const float *b, const Sums *to, Asks *asks) { \
+	static void micro_##rows##_##vecs##_##native(i64 steps, const LeftFactor *a, const float *b, const Sums *to, PrefetchList *prefetches) { \
 		const float *p = (const float *)a->p; \
 		float *sums = to->p; \
 		i64 row_step = a->row_step, step = a->step; \
-		ROWS##rows(BEGIN, VECS##vecs) \
-		if (to->carry) { ROWS##rows(CARRY, VECS##vecs) } \
+		ROWS##rows(ZERO, VECS##vecs) \
+		if (to->accumulate) { ROWS##rows(RELOAD, VECS##vecs) } \
 		for (i64 s = 0; s < steps;) { \
-			ask_row(asks); \
-			for (i64 end = least(steps, s + ASK_STEPS); s < end; s++, p += step, b += vecs * VL) { \
-				VECS##vecs(COLUMN, 0) \
-				ROWS##rows(ADD_##native, VECS##vecs) \
+			prefetch_next(prefetches); \
+			for (i64 end = imin(steps, s + PREFETCH_STEPS); s < end; s++, p += step, b += vecs * VL) { \
+				VECS##vecs(LOAD_B, 0) \
+				ROWS##rows(MADD_##native, VECS##vecs) \
 			} \
 		} \
 		i64 stride = to->stride; \
 		sums = to->p; \
-		__asm__("" : "+r"(sums), "+r"(stride)); /* else gcc keeps 24 addresses over the loop */ \
-		ROWS##rows(END, VECS##vecs) \
+		__asm__("" : "+r"(sums), "+r"(stride)); /* keeps gcc from computing 24 store addresses before the loop */ \
+		ROWS##rows(STORE, VECS##vecs) \
 	}
 #define MICROS(full, vecs, native) \
 	MICRO(full, vecs, native) MICRO(4, vecs, native) MICRO(2, vecs, native) MICRO(1, vecs, native)
@@ -108,6 +146,8 @@ MICROS(12, 1, 0) MICROS(12, 2, 0) MICROS(8, 3, 0) MICROS(6, 4, 0)
 #if VEC_BF16
 MICROS(12, 1, 1) MICROS(12, 2, 1) MICROS(8, 3, 1) MICROS(6, 4, 1)
 #endif
+// micros[pairs][vecs] are the micro-kernels for 1 to TILE_VECTORS vectors of columns,
+// by descending number of rows: tile_rows[vecs], 4, 2, 1.
 static const Micro micros[][5][4] = {
 	{{0}, ROW(12, 1, 0), ROW(12, 2, 0), ROW(8, 3, 0), ROW(6, 4, 0)},
 #if VEC_BF16
@@ -119,13 +159,16 @@ MICROS(8, 1, 0) MICROS(6, 2, 0)
 static const Micro micros[][3][4] = {{{0}, ROW(8, 1, 0), ROW(6, 2, 0)}};
 #endif
 
-// multiply adds rows of a times a packed slice of `vecs` vectors to the sums, and asks for memory as it goes.
-static void multiply(Layout layout, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to, Asks *asks) {
+// multiply adds the product of `rows` rows of a and a packed slice of `vecs` vectors
+// of columns to the sums. It uses the largest micro-kernel that fits, and smaller
+// ones for the remaining rows. Segments of the prefetch list are prefetched on the
+// way.
+static void multiply(Layout layout, int vecs, i64 rows, i64 steps, LeftFactor a, const void *panel, Sums to, PrefetchList *prefetches) {
 	const Micro *kind = micros[layout == PAIRS][vecs];
 	const int sizes[4] = {tile_rows[vecs], 4, 2, 1};
 	for (i64 r = 0, s = 0; r < rows; r += sizes[s]) {
 		while (sizes[s] > rows - r) s++;
-		kind[s](steps, &a, panel, &to, asks);
+		kind[s](steps, &a, panel, &to, prefetches);
 		a.p += sizes[s] * a.row_step;
 		to.p += sizes[s] * to.stride;
 	}
@@ -134,55 +177,70 @@ static void multiply(Layout layout, int vecs, i64 rows, i64 steps, Rows a, const
 // --- Sizes -----------------------------------------------------------------
 
 enum {
-	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
-	// leave the nearest cache to the factors.
+	// A block is what the epilogue processes at a time. Four vectors of columns let it
+	// process a row in one sweep. The rows are a multiple of the micro-kernels' rows
+	// (or two tiles), and few enough that two blocks of sums, at most 16 KiB, leave
+	// most of the L1 cache to the factors.
 	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
 	BLOCK_COLS = 4 * VL,
-	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
-	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
-	PACK_K = 256,   // of K, packed by one task
-	SLICE = 256     // of K, as floats or pairs, that TN goes by
+	// Rows of A, and in TN columns of B, that a task lays out at a time. With SLICE
+	// steps of K either takes 192 KiB, so that both fit the L2 cache. Their fractions
+	// that divide_sliced tries are multiples of BLOCK_ROWS (without tiles) and
+	// BLOCK_COLS.
+	MC = 192,
+	NC = 192,
+	// Length in K that one task packs.
+	PACK_K = 256,
+	// Steps (floats or pairs) of a slice of K in TN.
+	SLICE = 256
 };
 
+// A Product is a GEMM and its division into tasks.
 typedef struct {
 	const GemmArgs *g;
 	i64 m, n, k;
 	Layout layout;
-	i64 slice;              // of K
-	i64 rows, cols;         // of a task
-	i64 down, right;        // tasks, one below and beside the other
-	const char *panels;     // all of B packed, or NULL
-	size_t sums, a;         // bytes of a worker's scratch: sums, copied rows of A, then panels of B
+	i64 slice;            // numbers of K that a task lays out at a time; k for NN and NT
+	i64 rows, cols;       // size of a task's region of dst
+	i64 tasks_m, tasks_n; // number of regions in each direction
+	const char *panels;   // all of B packed (NN, NT), or NULL
+	// A worker's scratch holds sums, then rows of A, then (TN) panels of B: the sizes in
+	// bytes of the first two.
+	size_t sums, a;
 } Product;
 
-// --- Laying out factors ----------------------------------------------------
+// --- Packing ---------------------------------------------------------------
 //
-// Where products round to bf16 this is where they do.
+// If a GEMM rounds its factors to bf16, it does so here.
 
 #if !VEC_BF16
-// vround is numbers that bf16 could hold.
+// vround rounds to the nearest bf16, ties to even, and returns it as floats. Adding 0x7fff
+// plus the lowest bit that remains carries into the upper half exactly when it must.
 static inline vf vround(vf x) {
-	vi bits = (vi)x, number = x == x; // NaN stays one
+	vi bits = (vi)x, number = x == x; // NaN keeps its bits: a carry could make it infinite
 	vi up = (bits + 0x7fff + (bits >> 16 & 1)) & (int32_t)0xffff0000;
 	return (vf)((up & number) | (bits & ~number));
 }
 #endif
 
-// mround is mload of numbers that bf16 could hold.
+// mround is mload rounded to bf16. Numbers stored as bf16 need no rounding.
 static inline vf mround(Mat m, i64 r, i64 c) { return VEC_BF16 && m.bf16 ? mload(m, r, c) : vround(mload(m, r, c)); }
 
-// ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
-ASKS ahead(Mat m, i64 r) { prefetch(m, r + 8); }
+// prefetch_ahead prefetches row r + 8, to be read a few iterations later. Rows of a
+// long factor are too far apart for the hardware prefetcher.
+PREFETCH_FN prefetch_ahead(Mat m, i64 r) { prefetch_row(m, r + 8); }
 
 #if VEC_BF16
-// mpair is the pairs (m[r][c], m[r+1][c]) of VL columns from c on: zeros past the last row and column.
+// mpair returns the pairs (m[r][c], m[r+1][c]) of VL columns from c on, with zeros
+// past the last row and column.
 static inline vf mpair(Mat m, i64 r, i64 c) {
 	if (!m.bf16) return vpair(mload(m, r, c), r + 1 < m.rows ? mload(m, r + 1, c) : vset(0.0f));
 	vi lower = (vi)((vu)mload(m, r, c) >> 16);
 	return (vf)(r + 1 < m.rows ? lower | (vi)mload(m, r + 1, c) : lower);
 }
 
-// mpairs stores those pairs of n columns from c on, whole vectors of them.
+// mpairs stores those pairs for n columns from c on, rounded up to full vectors. Two
+// rows of bf16 are interleaved by permutations, 32 columns at a time.
 INLINED void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) {
 	i64 j = 0;
 	if (m.bf16 && r + 1 < m.rows) {
@@ -196,209 +254,236 @@ INLINED void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) {
 	for (; j < n; j += VL) vstore(dst + j, mpair(m, r, c + j));
 }
 
-// pairs_along is the VL pairs (m[r][c], m[r][c+1]), ...: zeros past the last column.
-static inline vf pairs_along(Mat m, i64 r, i64 c) {
+// pairs_in_row returns VL pairs (m[r][c], m[r][c+1]), (m[r][c+2], m[r][c+3]), ...
+// with zeros past the last column.
+static inline vf pairs_in_row(Mat m, i64 r, i64 c) {
 	if (m.bf16) {
-		i64 n = least(2 * VL, m.cols - c);
+		i64 n = imin(2 * VL, m.cols - c);
 		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
 		return (vf)(n == 2 * VL ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p));
 	}
 	return vpairs(mload(m, r, c), c + VL < m.cols ? mload(m, r, c + VL) : vset(0.0f));
 }
 #else
-// Where there are no pairs these stand for what is never called.
+// Without bf16 instructions the layout is never PAIRS, and these are never called.
+// They only let the code below compile.
 static inline vf mpair(Mat m, i64 r, i64 c) { return mload(m, r, c); }
-static inline vf pairs_along(Mat m, i64 r, i64 c) { return mload(m, r, c); }
+static inline vf pairs_in_row(Mat m, i64 r, i64 c) { return mload(m, r, c); }
 static inline void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) { (void)n, vstore(dst, mload(m, r, c)); }
 #endif
 
-// whole_steps is the words that k numbers of a row or column take: one each, or one a pair, padded
-// with zeros as the micro-kernels want it.
-static inline i64 whole_steps(Layout layout, i64 k) {
+// padded_steps returns the number of steps that k numbers take: a pair is completed
+// with a zero, and tiles read VL steps at a time, of which the last may be filled
+// with zeros. Both factors are padded, so that the additional products are 0 * 0 even
+// if a factor holds NaN or an infinity.
+static inline i64 padded_steps(Layout layout, i64 k) {
 	if (layout == FLOATS) return k;
 	i64 pairs = (k + 1) / 2;
-	if (layout == APART) return 2 * pairs;
+	if (layout == SWAPPED) return 2 * pairs;
 	return TILES ? (pairs + VL - 1) / VL * VL : pairs;
 }
 
-// copy_step is the words from one copied row of A to the next: never a multiple of a page.
-static inline i64 copy_step(i64 steps) { return (steps + VL - 1) / VL * VL + VL; }
+// copy_pitch returns the distance in words between copied rows of A. With the extra
+// vector, rows of a power of two steps are not a multiple of the page size apart, at
+// which they would share cache sets.
+static inline i64 copy_pitch(i64 steps) { return (steps + VL - 1) / VL * VL + VL; }
 
-// rows_along lays out rows of A whose steps follow one another in memory: in place where that is
-// what micro-kernels need, else a copy in `space`.
-static Rows rows_along(Mat a, Layout layout, i64 steps, uint32_t *space) {
-	i64 apart = copy_step(steps);
-	if (layout == FLOATS) return (Rows){(const uint32_t *)a.p, a.stride, 1};
+// layout_rows lays out a, whose rows have consecutive steps in memory. It returns a
+// in place if micro-kernels can read that: fp32, or bf16 without padding, where the
+// stride is a multiple of a word and tiles never read past the last row. Otherwise it
+// returns a copy.
+static LeftFactor layout_rows(Mat a, Layout layout, i64 steps, uint32_t *copy) {
+	i64 pitch = copy_pitch(steps);
+	if (layout == FLOATS) return (LeftFactor){(const uint32_t *)a.p, a.stride, 1};
 	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
-	if (layout == PAIRS && a.bf16 && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
+	if (layout == PAIRS && a.bf16 && fits && a.stride % 2 == 0) return (LeftFactor){(const uint32_t *)a.p, a.stride / 2, 1};
 	for (i64 r = 0; r < a.rows; r++) {
-		float *row = (float *)(space + r * apart);
-		for (i64 s = 0; s < steps; s += VL) vstore(row + s, layout == PAIRS ? pairs_along(a, r, 2 * s) : vswap(mround(a, r, s)));
+		float *row = (float *)(copy + r * pitch);
+		for (i64 s = 0; s < steps; s += VL) vstore(row + s, layout == PAIRS ? pairs_in_row(a, r, 2 * s) : vswap(mround(a, r, s)));
 	}
-	return (Rows){space, apart, 1};
+	return (LeftFactor){copy, pitch, 1};
 }
 
-// line is step s of n columns of m from c on, m being some of K by columns: whole vectors of them, zeros past the last row.
-INLINED void line(float *dst, Layout layout, Mat m, i64 s, i64 c, i64 n) {
-	i64 r = layout == PAIRS ? 2 * s : layout == APART ? s ^ 1 : s;
+// pack_step writes step s of n columns of m from c on to dst, in full vectors. m is K
+// x columns. Steps past the last row are zeros.
+INLINED void pack_step(float *dst, Layout layout, Mat m, i64 s, i64 c, i64 n) {
+	i64 r = layout == PAIRS ? 2 * s : layout == SWAPPED ? s ^ 1 : s;
 	if (r >= m.rows) memset(dst, 0, (n + VL - 1) / VL * VL * 4);
 	else if (layout == PAIRS) mpairs(dst, m, r, c, n);
-	else for (i64 j = 0; j < n; j += VL) vstore(dst + j, layout == APART ? mround(m, r, c + j) : mload(m, r, c + j));
+	else for (i64 j = 0; j < n; j += VL) vstore(dst + j, layout == SWAPPED ? mround(m, r, c + j) : mload(m, r, c + j));
 }
 
-// lines_ahead asks for what line will read a few steps later.
-ASKS lines_ahead(Layout layout, Mat m, i64 s) {
-	if (layout != PAIRS) ahead(m, s);
-	else ahead(m, 2 * s), ahead(m, 2 * s + 1);
+// prefetch_step prefetches what pack_step will read a few steps later.
+PREFETCH_FN prefetch_step(Layout layout, Mat m, i64 s) {
+	if (layout != PAIRS) prefetch_ahead(m, s);
+	else prefetch_ahead(m, 2 * s), prefetch_ahead(m, 2 * s + 1);
 }
 
-// rows_across lays out rows of A, which are columns in memory (a is K x M). Vectors are multiplied
-// step by step: lines of all rows. Tiles want each row's steps side by side.
-static Rows rows_across(Mat a, Layout layout, i64 steps, uint32_t *space) {
+// layout_columns copies a, whose rows are columns in memory (a is K x M). For vectors
+// the copy has the same order, step by step: a micro-kernel broadcasts one number of
+// each row per step. Tiles need the steps of a row next to each other, so blocks of
+// VL x VL words are transposed.
+static LeftFactor layout_columns(Mat a, Layout layout, i64 steps, uint32_t *copy) {
 	if (layout == PAIRS && TILES) {
-		i64 apart = copy_step(steps);
+		i64 pitch = copy_pitch(steps);
 		for (i64 s = 0; s < steps; s += VL) {
 			for (i64 c = 0; c < a.cols; c += VL) {
 				vf t[VL];
 				for (i64 j = 0; j < VL; j++) t[j] = 2 * (s + j) < a.rows ? mpair(a, 2 * (s + j), c) : vset(0.0f);
 				vtranspose(t);
-				for (i64 j = 0; j < VL; j++) vstore((float *)(space + (c + j) * apart + s), t[j]);
+				for (i64 j = 0; j < VL; j++) vstore((float *)(copy + (c + j) * pitch + s), t[j]);
 			}
-			for (i64 k = 2 * s; k < 2 * (s + VL); k++) ahead(a, k + 2 * VL - 8);
+			// The next block's 2*VL rows; prefetch_ahead adds 8.
+			for (i64 k = 2 * s; k < 2 * (s + VL); k++) prefetch_ahead(a, k + 2 * VL - 8);
 		}
-		return (Rows){space, apart, 1};
+		return (LeftFactor){copy, pitch, 1};
 	}
-	i64 apart = (a.cols + VL - 1) / VL * VL;
+	i64 pitch = (a.cols + VL - 1) / VL * VL;
 	for (i64 s = 0; s < steps; s++) {
-		lines_ahead(layout, a, s);
-		line((float *)(space + s * apart), layout, a, s, 0, a.cols);
+		prefetch_step(layout, a, s);
+		pack_step((float *)(copy + s * pitch), layout, a, s, 0, a.cols);
 	}
-	return (Rows){space, 1, apart};
+	return (LeftFactor){copy, 1, pitch};
 }
 
-// pack_panels writes b (a slice of K x some columns) as panels, `apart` words from one to the next.
-// Lines of all panels are written side by side, since that is how b is read fastest.
-static void pack_panels(Mat b, Layout layout, uint32_t *dst, i64 apart) {
-	i64 steps = whole_steps(layout, b.rows);
+// pack_panels packs b, a slice of K x some columns, into panels that begin `pitch`
+// words apart. It reads b row by row, which is the fastest order, and so writes one
+// step of all panels at a time.
+static void pack_panels(Mat b, Layout layout, uint32_t *dst, i64 pitch) {
+	i64 steps = padded_steps(layout, b.rows);
 	for (i64 s = 0; s < steps; s++) {
-		lines_ahead(layout, b, s);
+		prefetch_step(layout, b, s);
 		for (i64 c = 0; c < b.cols; c += PANEL) {
-			i64 n = least(PANEL, b.cols - c), width = (n + VL - 1) / VL * VL;
-			line((float *)(dst + c / PANEL * apart + s * width), layout, b, s, c, n);
+			i64 n = imin(PANEL, b.cols - c), width = (n + VL - 1) / VL * VL;
+			pack_step((float *)(dst + c / PANEL * pitch + s * width), layout, b, s, c, n);
 		}
 	}
 }
 
-// transpose_panel packs b, some columns x a slice of K (a panel's column is a row of b), as lines of
-// `width` words. It reads VL rows side by side and asks for the next ones meanwhile, unless rows lie so far apart
-// that these would share places in the cache with those.
-static void transpose_panel(Mat b, uint32_t *dst, i64 width, Layout layout) {
-	i64 steps = whole_steps(layout, b.cols), each = layout == PAIRS ? 2 : 1;
+// pack_transposed packs b into one panel of `width` words per step, where b is some
+// columns x a slice of K: a column of the panel is a row of b. It transposes VL x VL
+// words in registers. The next VL rows of b are prefetched meanwhile, unless their
+// stride is so large that the two groups of rows would compete for the same cache
+// sets.
+static void pack_transposed(Mat b, uint32_t *dst, i64 width, Layout layout) {
+	i64 steps = padded_steps(layout, b.cols), each = layout == PAIRS ? 2 : 1;
 	for (i64 c = 0; c < width; c += VL) {
 		for (i64 s = 0; s < steps; s += VL) {
 			vf t[VL];
 			Mat next = part(b, c + VL, each * s, VL, each * VL);
 			for (i64 j = 0; j < VL; j++) {
-				if (b.stride < 1024) prefetch(next, j);
+				if (b.stride < 1024) prefetch_row(next, j);
 				if (c + j >= b.rows) t[j] = vset(0.0f);
-				else if (layout == PAIRS) t[j] = pairs_along(b, c + j, 2 * s);
-				else t[j] = layout == APART ? vswap(mround(b, c + j, s)) : mload(b, c + j, s);
+				else if (layout == PAIRS) t[j] = pairs_in_row(b, c + j, 2 * s);
+				else t[j] = layout == SWAPPED ? vswap(mround(b, c + j, s)) : mload(b, c + j, s);
 			}
 			vtranspose(t);
-			for (i64 j = 0; j < least(VL, steps - s); j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
+			for (i64 j = 0; j < imin(VL, steps - s); j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
 		}
 	}
 }
 
 // --- The epilogue ----------------------------------------------------------
 
-// A Block is sums of rows x cols elements of the result from (r, c) on, BLOCK_COLS apart, of which
-// `done` rows are finished. It waits while the next block begins to be multiplied, and with it the
-// memory that it goes to; beside tiles, which work on their own, a few rows are finished at a time.
+// A Block is the sums of rows x cols elements of dst from (r, c) on, in rows of
+// BLOCK_COLS, for whose first `done` rows the epilogue has run. It is pending while
+// the next block is multiplied, so that its memory has time to arrive. The tile unit
+// runs asynchronously, so that with tiles a few rows of the epilogue run after each
+// step of K.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
-enum { MOST_ASKS = 5 * BLOCK_ROWS };
+// The rows of all five matrices that segments_of lists.
+enum { MAX_SEGMENTS = 5 * BLOCK_ROWS };
 
-// asks_of lists what a block that waits will read and write, and returns the count.
-static i64 asks_of(const Block *b, Ask *asks) {
+// segments_of lists what the epilogue of a block will read and write, and returns the
+// number of segments.
+static i64 segments_of(const Block *b, Segment *prefetches) {
 	const GemmArgs *g = b->g;
-	const Mat mats[] = {g->grad, g->gate, g->pre, g->ungated, g->dst}; // the first two are read
+	const Mat mats[] = {g->grad, g->gate, g->pre, g->ungated, g->dst}; // the first two are only read
 	i64 n = 0;
 	for (int i = 0; i < 5; i++) {
 		if (!mats[i].p) continue;
 		Mat m = part(mats[i], b->r, b->c, b->rows, b->cols);
-		for (i64 r = 0; r < m.rows; r++) asks[n++] = (Ask){(const char *)mat_at(m, r, 0), row_bytes(m), i >= 2};
+		for (i64 r = 0; r < m.rows; r++) prefetches[n++] = (Segment){(const char *)mat_at(m, r, 0), row_bytes(m), i >= 2};
 	}
 	return n;
 }
 
-// finish_some finishes `vecs` vectors of row r of the result from column c on, a step of all of them after
-// the other: each step is asked for once, and no vector waits for the one before.
-INLINED void finish_some(
-	const int act, const int back, const int vecs, const GemmArgs *g, const float *sums, const float *keep, i64 r, i64 c) {
+// epilogue_vectors runs the epilogue for `vecs` vectors of row r of dst from column c
+// on. Each step is done for all vectors before the next step, so that each condition
+// is tested once and no vector waits for the previous one. act, grad (whether the
+// epilogue multiplies by the activation's derivative) and vecs are compile-time
+// constants.
+INLINED void epilogue_vectors(
+	const int act, const int grad, const int vecs, const GemmArgs *g, const float *sums, const float *keep, i64 r, i64 c) {
 	vf v[BLOCK_COLS / VL], x[BLOCK_COLS / VL];
-#define EACH for (int j = 0; j < vecs; j++)
-	EACH v[j] = vload(sums + j * VL);
+#define FOR_VECS for (int j = 0; j < vecs; j++)
+	FOR_VECS v[j] = vload(sums + j * VL);
 	if (g->scale.p) {
 		mloads(x, vecs, g->scale, 0, c);
-		EACH v[j] *= x[j];
+		FOR_VECS v[j] *= x[j];
 	}
 	if (g->bias.p) {
 		mloads(x, vecs, g->bias, 0, c);
-		EACH v[j] += x[j];
+		FOR_VECS v[j] += x[j];
 	}
 	if (g->pre.p) mstores(g->pre, r, c, vecs, v);
-	if (back) {
+	if (grad) {
 		mloads(x, vecs, g->grad, r, c);
-		EACH v[j] *= vact_grad(act, x[j]);
+		FOR_VECS v[j] *= vact_grad(act, x[j]);
 	} else {
-		EACH v[j] = vact(act, v[j]);
+		FOR_VECS v[j] = vact(act, v[j]);
 	}
-	if (g->drop_p > 0) EACH v[j] *= vload(keep + j * VL);
+	if (g->drop_p > 0) FOR_VECS v[j] *= vload(keep + j * VL);
 	if (g->ungated.p) mstores(g->ungated, r, c, vecs, v);
 	if (g->gate.p) {
 		mloads(x, vecs, g->gate, r, c);
-		EACH v[j] *= x[j];
+		FOR_VECS v[j] *= x[j];
 	}
 	if (g->add) {
 		mloads(x, vecs, g->dst, r, c);
-		EACH v[j] += x[j];
+		FOR_VECS v[j] += x[j];
 	}
 	mstores(g->dst, r, c, vecs, v);
-#undef EACH
+#undef FOR_VECS
 }
 
-INLINED void finish_row(const int act, const int back, const Block *b, i64 i) {
+// epilogue_row runs the epilogue for row i of a block: in one sweep if the block has
+// its full width, else vector by vector with checks for the end of the row.
+INLINED void epilogue_row(const int act, const int grad, const Block *b, i64 i) {
 	const GemmArgs *g = b->g;
 	const float *sums = b->sums + i * BLOCK_COLS;
 	i64 r = b->r + i;
 	float keep[BLOCK_COLS];
 	if (g->drop_p > 0) keep_factors(keep, b->cols, g->drop_p, g->drop_key, (uint64_t)(r * g->dst.cols + b->c));
 	if (b->cols == BLOCK_COLS) {
-		finish_some(act, back, BLOCK_COLS / VL, g, sums, keep, r, b->c);
+		epilogue_vectors(act, grad, BLOCK_COLS / VL, g, sums, keep, r, b->c);
 		return;
 	}
-	for (i64 j = 0; j < b->cols; j += VL) finish_some(act, back, 1, g, sums + j, keep + j, r, b->c + j);
+	for (i64 j = 0; j < b->cols; j += VL) epilogue_vectors(act, grad, 1, g, sums + j, keep + j, r, b->c + j);
 }
 
-#define FINISH(act, back) \
-	static void finish_##act##_##back(const Block *b, i64 from, i64 to) { \
-		for (i64 i = from; i < to; i++) finish_row(act, back, b, i); \
+// One function for each activation and direction, so that the loops contain no
+// branches on them.
+#define EPILOGUE(act, grad) \
+	static void epilogue_##act##_##grad(const Block *b, i64 from, i64 to) { \
+		for (i64 i = from; i < to; i++) epilogue_row(act, grad, b, i); \
 	}
-FINISH(IDENTITY, 0) FINISH(GELU, 0) FINISH(SILU, 0) FINISH(RELU, 0) FINISH(GELU_SHORT, 0)
-FINISH(IDENTITY, 1) FINISH(GELU, 1) FINISH(SILU, 1) FINISH(RELU, 1) FINISH(GELU_SHORT, 1)
-#undef FINISH
+EPILOGUE(IDENTITY, 0) EPILOGUE(GELU, 0) EPILOGUE(SILU, 0) EPILOGUE(RELU, 0) EPILOGUE(GELU_BF16, 0)
+EPILOGUE(IDENTITY, 1) EPILOGUE(GELU, 1) EPILOGUE(SILU, 1) EPILOGUE(RELU, 1) EPILOGUE(GELU_BF16, 1)
+#undef EPILOGUE
 
-// finish does up to n more rows of a block.
-static void finish(Block *b, i64 n) {
-	typedef void (*Finish)(const Block *, i64, i64);
-	static const Finish kinds[2][ACTS] = {
-		{finish_IDENTITY_0, finish_GELU_0, finish_SILU_0, finish_RELU_0, finish_GELU_SHORT_0},
-		{finish_IDENTITY_1, finish_GELU_1, finish_SILU_1, finish_RELU_1, finish_GELU_SHORT_1},
+// run_epilogue runs the epilogue for up to n more rows of a block.
+static void run_epilogue(Block *b, i64 n) {
+	typedef void (*Epilogue)(const Block *, i64, i64);
+	static const Epilogue kinds[2][ACTS] = {
+		{epilogue_IDENTITY_0, epilogue_GELU_0, epilogue_SILU_0, epilogue_RELU_0, epilogue_GELU_BF16_0},
+		{epilogue_IDENTITY_1, epilogue_GELU_1, epilogue_SILU_1, epilogue_RELU_1, epilogue_GELU_BF16_1},
 	};
-	i64 to = least(b->rows, b->done + n);
+	i64 to = imin(b->rows, b->done + n);
 	if (b->done == to) return;
-	int act = b->g->act == GELU && b->g->dst.bf16 ? GELU_SHORT : b->g->act;
+	// A result that is rounded to bf16 does not need the exact GELU.
+	int act = b->g->act == GELU && b->g->dst.bf16 ? GELU_BF16 : b->g->act;
 	kinds[b->g->grad.p != NULL][act](b, b->done, to);
 	b->done = to;
 }
@@ -406,27 +491,31 @@ static void finish(Block *b, i64 n) {
 #if TILES
 // --- Tiles -----------------------------------------------------------------
 //
-// Products by the tile registers of AMX, and a stand-in for them that does in
-// vectors what Intel's manual says of each instruction, so that all of this runs
-// and is tested where there are none. A block of 32 x 32 sums lives in tiles 0 to
-// 3; 4 and 5 take rows of A, 6 and 7 columns of B.
+// GEMMs of bf16 pairs by AMX. 32 x 32 sums are in tiles 0 to 3; tiles 4 and 5 hold rows
+// of A, tiles 6 and 7 columns of B. Without TILES_HARDWARE the instructions are
+// emulated in vectors, as Intel's manual defines them, so that this code runs and is
+// tested on machines without AMX.
 
-enum { TILE = 16 }; // rows of a tile, and words of a row
+// Rows of a tile, and 4-byte words of a row.
+enum { TILE = 16 };
 
 #if TILES_HARDWARE
 
-// tiles_begin gives all tiles their full size; they belong to the thread until tiles_end.
+// tiles_begin configures all tiles to their full size, 16 rows of 64 bytes. The tiles
+// belong to the thread until tiles_end releases them.
 static inline void tiles_begin(void) {
 	struct { uint8_t palette, start, zero[14]; uint16_t bytes[16]; uint8_t rows[16]; } config = {.palette = 1};
 	for (int i = 0; i < 8; i++) {
 		config.bytes[i] = 4 * TILE;
 		config.rows[i] = TILE;
 	}
-	// gcc 12's own function tells the compiler of the first 8 bytes only: the other stores may come too late.
+	// gcc 12's intrinsic declares only the first 8 bytes as input, so that the compiler
+	// may move the other stores behind it.
 	__asm__ volatile("ldtilecfg %0" ::"m"(config));
 }
 static inline void tiles_end(void) { _tile_release(); }
-// gcc 12 does not know that loading a tile reads memory: what was written for it must be written by now.
+// tiles_ready is a compiler barrier between writing memory and loading it into tiles:
+// gcc 12 does not know that tile loads read memory.
 static inline void tiles_ready(void) { __asm__ volatile("" ::: "memory"); }
 #define tile_zero(t) _tile_zero(t)
 #define tile_load(t, p, words) _tile_loadd(t, p, 4 * (words))
@@ -435,7 +524,8 @@ static inline void tiles_ready(void) { __asm__ volatile("" ::: "memory"); }
 
 #else
 
-// Between begin and end only, since a library that Python opens has little memory of a thread's own.
+// The emulated tiles, allocated between tiles_begin and tiles_end: a library that is
+// loaded at run time, as by Python, has little room for thread-local variables.
 static _Thread_local vf (*tiles)[TILE];
 
 static inline void tiles_begin(void) { tiles = aligned_alloc(sizeof(vf), 8 * sizeof *tiles); }
@@ -449,9 +539,10 @@ static inline void tile_store(int t, void *p, i64 words) {
 	for (i64 r = 0; r < TILE; r++) vstore((float *)p + r * words, tiles[t][r]);
 }
 
-// tile_dot is TDPBF16PS: the first and the second numbers of the pairs are summed apart, each by one
-// chain of multiply-adds from zero, then together, then added. Denormals are flushed, which the pool
-// sees to.
+// tile_dot is TDPBF16PS: it sums the products of the lower and of the upper numbers
+// of the pairs separately, each by a chain of multiply-adds from zero, adds the two
+// sums, and then adds the result to the tile. The instruction flushes denormals; here
+// the thread's mode does (pool.c).
 static inline void tile_dot(int c, int a, int b) {
 	vi upper = viset((int32_t)0xffff0000);
 	for (i64 r = 0; r < TILE; r++) {
@@ -467,18 +558,24 @@ static inline void tile_dot(int c, int a, int b) {
 
 #endif
 
-// A TileJob is one block: rows of A, words of K, a packed panel of B from the block's column on.
+// A TileJob is up to 32 x 32 sums: rows of A, and the columns of a packed panel of B that
+// begin at b.
 typedef struct {
-	Rows a;
+	LeftFactor a;
 	const uint32_t *b;
-	i64 steps, width; // width: words from one line of b to the next
+	i64 steps, width; // width: words of a step of the panel
 	Sums to;
 } TileJob;
 
-INLINED void tile_block(const int down, const int right, TileJob j, Block *before, i64 share) {
+// tile_block computes a TileJob. down and right, compile-time constants, say whether
+// it has more than 16 rows and more than 16 columns. Tiles always load 16 rows of A:
+// past the last row they read scratch, whose sums nobody stores to dst. After each
+// step of K the epilogue runs for rows_per_step rows of the pending block, while the
+// tile unit works.
+INLINED void tile_block(const int down, const int right, TileJob j, Block *pending, i64 rows_per_step) {
 	float *lower = j.to.p + TILE * j.to.stride;
 	const uint32_t *a = j.a.p, *b = j.b;
-	if (j.to.carry) {
+	if (j.to.accumulate) {
 		tile_load(0, j.to.p, j.to.stride);
 		if (right) tile_load(1, j.to.p + TILE, j.to.stride);
 		if (down) tile_load(2, lower, j.to.stride);
@@ -498,7 +595,7 @@ INLINED void tile_block(const int down, const int right, TileJob j, Block *befor
 		if (down) tile_load(5, a + TILE * j.a.row_step, j.a.row_step);
 		if (down) tile_dot(2, 5, 6);
 		if (down && right) tile_dot(3, 5, 7);
-		finish(before, share);
+		run_epilogue(pending, rows_per_step);
 	}
 	tile_store(0, j.to.p, j.to.stride);
 	if (right) tile_store(1, j.to.p + TILE, j.to.stride);
@@ -506,32 +603,36 @@ INLINED void tile_block(const int down, const int right, TileJob j, Block *befor
 	if (down && right) tile_store(3, lower + TILE, j.to.stride);
 }
 
-// multiply_tiles is multiply by tiles for at most BLOCK_ROWS rows, and finishes rows of the block before as it goes.
-static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t *panel, Sums to, Block *before) {
-	i64 turns = steps / TILE * ((vecs + 1) / 2), share = turns ? (BLOCK_ROWS + turns - 1) / turns : 0;
+// multiply_tiles is multiply by tiles, for at most BLOCK_ROWS rows. It spreads the
+// epilogue of the pending block evenly over its steps.
+static void multiply_tiles(int vecs, i64 rows, i64 steps, LeftFactor a, const uint32_t *panel, Sums to, Block *pending) {
+	i64 rounds = steps / TILE * ((vecs + 1) / 2), rows_per_step = rounds ? (BLOCK_ROWS + rounds - 1) / rounds : 0;
 	tiles_ready();
 	for (int v = 0; v < vecs; v += 2) {
-		TileJob j = {a, panel + v * VL, steps, vecs * VL, {to.p + v * VL, to.stride, to.carry}};
+		TileJob j = {a, panel + v * VL, steps, vecs * VL, {to.p + v * VL, to.stride, to.accumulate}};
 		int down = rows > TILE, right = vecs - v > 1;
-		if (down && right) tile_block(1, 1, j, before, share);
-		else if (down) tile_block(1, 0, j, before, share);
-		else if (right) tile_block(0, 1, j, before, share);
-		else tile_block(0, 0, j, before, share);
+		if (down && right) tile_block(1, 1, j, pending, rows_per_step);
+		else if (down) tile_block(1, 0, j, pending, rows_per_step);
+		else if (right) tile_block(0, 1, j, pending, rows_per_step);
+		else tile_block(0, 0, j, pending, rows_per_step);
 	}
 }
 #endif
 
 // --- The product -----------------------------------------------------------
 
-// panel_words is how far panels of k numbers of each column lie apart: a line more than they take, since lines that are
-// written side by side to places a whole page apart would drive each other out of the cache.
-static inline i64 panel_words(const Product *p, i64 k) { return PANEL * (whole_steps(p->layout, k) + 1); }
+// panel_stride returns the distance in words between panels of k numbers per column.
+// It has room for one more step than a panel takes: pack_panels writes one step of
+// all panels at a time, and at a distance of a multiple of the page size these writes
+// would evict each other from the cache.
+static inline i64 panel_stride(const Product *p, i64 k) { return PANEL * (padded_steps(p->layout, k) + 1); }
 
-// A Share is what a task works on.
-typedef struct { i64 r, c, rows, cols; } Share;
+// A Region is the part of dst that a task computes.
+typedef struct { i64 r, c, rows, cols; } Region;
 
-// add_columns adds the sums of n vectors of columns from c on, side by side, since each is one chain of additions.
-INLINED void add_columns(const int n, Mat a, i64 c, float *total) {
+// sum_vectors adds the sums of the columns of n vectors from column c on to total.
+// Each column is one chain of additions; n chains run side by side.
+INLINED void sum_vectors(const int n, Mat a, i64 c, float *total) {
 	vf sum[4] = {vset(0.0f), vset(0.0f), vset(0.0f), vset(0.0f)}, x[4];
 	for (i64 k = 0; k < a.rows; k++) {
 		mloads(x, n, a, k, c);
@@ -540,126 +641,140 @@ INLINED void add_columns(const int n, Mat a, i64 c, float *total) {
 	for (int j = 0; j < n; j++) vput(total, c + j * VL, a.cols, vpart(total, c + j * VL, a.cols) + sum[j]);
 }
 
-// add_rows adds the sum over rows of a, a slice of K x M, to total: as many at a time whatever the slice, for equal bits.
-static void add_rows(Mat a, float *total) {
+// sum_columns adds the sums of a's columns to total, where a is a slice of K x M. It
+// sums SLICE rows at a time even if the slice is longer, so that the bits do not
+// depend on the layout's slice.
+static void sum_columns(Mat a, float *total) {
 	for (i64 k = 0; k < a.rows; k += SLICE) {
-		Mat some = part(a, k, 0, least(SLICE, a.rows - k), a.cols);
+		Mat some = part(a, k, 0, imin(SLICE, a.rows - k), a.cols);
 		i64 c = 0;
-		for (; c + 4 * VL <= a.cols; c += 4 * VL) add_columns(4, some, c, total);
-		for (; c < a.cols; c += VL) add_columns(1, some, c, total);
+		for (; c + 4 * VL <= a.cols; c += 4 * VL) sum_vectors(4, some, c, total);
+		for (; c < a.cols; c += VL) sum_vectors(1, some, c, total);
 	}
 }
 
-// Factors are those of a share for one slice of K, as they are read.
-typedef struct { Rows a; const char *panels; i64 steps, panel_bytes; } Factors;
+// Factors are both factors of a region for one slice of K, laid out.
+typedef struct { LeftFactor a; const char *panels; i64 steps, panel_bytes; } Factors;
 
-// multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share. Meanwhile
-// it asks for the memory of the block before, which it finishes when that has had time to come.
-static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, Sums to, Block *before) {
-	i64 rows = least(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
-	int vecs = (int)((least(PANEL, s.cols - c) + VL - 1) / VL);
-	Rows a = {f.a.p + r * row_step, row_step, f.a.step};
+// multiply_panel multiplies up to BLOCK_ROWS rows of a region, from row r on, by the
+// panel that begins at column c. Meanwhile it prefetches the memory of the pending
+// block, whose epilogue it runs afterwards, when that memory has had time to arrive.
+static void multiply_panel(const Product *p, Region s, Factors f, i64 r, i64 c, Sums to, Block *pending) {
+	i64 rows = imin(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
+	int vecs = (int)((imin(PANEL, s.cols - c) + VL - 1) / VL);
+	LeftFactor a = {f.a.p + r * row_step, row_step, f.a.step};
 	const void *panel = f.panels + c / PANEL * f.panel_bytes;
-	Ask list[MOST_ASKS];
-	Asks asks = {list, before->done < before->rows ? asks_of(before, list) : 0};
+	Segment list[MAX_SEGMENTS];
+	PrefetchList prefetches = {list, pending->done < pending->rows ? segments_of(pending, list) : 0};
 #if TILES
 	if (p->layout == PAIRS) {
-		while (asks.n > 0) ask_row(&asks);
-		multiply_tiles(vecs, rows, f.steps, a, panel, to, before);
+		while (prefetches.n > 0) prefetch_next(&prefetches);
+		multiply_tiles(vecs, rows, f.steps, a, panel, to, pending);
 		return;
 	}
 #endif
-	multiply(p->layout, vecs, rows, f.steps, a, panel, to, &asks);
-	while (asks.n > 0) ask_row(&asks);
-	finish(before, BLOCK_ROWS);
+	multiply(p->layout, vecs, rows, f.steps, a, panel, to, &prefetches);
+	while (prefetches.n > 0) prefetch_next(&prefetches);
+	run_epilogue(pending, BLOCK_ROWS);
 }
 
-// whole_product computes a share whose factors are laid out for all of K. Blocks take turns in two places:
-// one is finished while the next is multiplied.
-static void whole_product(const Product *p, Share s, Factors f, float *sums) {
-	Block before = {.g = p->g};
-	int turn = 0;
+// full_k_product computes a region whose factors are laid out for all of K. Blocks
+// alternate between two buffers of sums: one is pending while the other is
+// multiplied.
+static void full_k_product(const Product *p, Region s, Factors f, float *sums) {
+	Block pending = {.g = p->g};
+	int half = 0;
 	for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
-		i64 cols = least(BLOCK_COLS, s.cols - c);
-		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS, turn ^= 1) {
-			float *here = sums + turn * BLOCK_ROWS * BLOCK_COLS;
-			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){here + j, BLOCK_COLS, 0}, &before);
-			finish(&before, BLOCK_ROWS);
-			before = (Block){p->g, here, s.r + r, s.c + c, least(BLOCK_ROWS, s.rows - r), cols, 0};
+		i64 cols = imin(BLOCK_COLS, s.cols - c);
+		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS, half ^= 1) {
+			float *block_sums = sums + half * BLOCK_ROWS * BLOCK_COLS;
+			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){block_sums + j, BLOCK_COLS, 0}, &pending);
+			run_epilogue(&pending, BLOCK_ROWS);
+			pending = (Block){p->g, block_sums, s.r + r, s.c + c, imin(BLOCK_ROWS, s.rows - r), cols, 0};
 		}
 	}
-	finish(&before, BLOCK_ROWS);
+	run_epilogue(&pending, BLOCK_ROWS);
 }
 
-// sums_of is where the sums of the block with row r and column c of a share wait for the next slice of K.
-static inline float *sums_of(const Product *p, float *sums, i64 r, i64 c) {
+// sums_at returns where the sum at (r, c) of a region is kept between slices of K.
+// The sums are stored in strips of BLOCK_COLS columns, so that a block looks as in
+// full_k_product.
+static inline float *sums_at(const Product *p, float *sums, i64 r, i64 c) {
 	return sums + c / BLOCK_COLS * BLOCK_COLS * p->rows + r * BLOCK_COLS + c % BLOCK_COLS;
 }
 
-// add_slice adds the products of one slice of K to the sums of part of a share, a panel for all rows after the other.
-static void add_slice(const Product *p, Share s, i64 r0, i64 c0, Factors f, float *sums, int carry) {
-	Block none = {.g = p->g};
+// add_slice adds the products of one slice of K to the sums of part of a region. It
+// multiplies all rows by one panel before the next, so that the panel stays in the
+// cache.
+static void add_slice(const Product *p, Region s, i64 r0, i64 c0, Factors f, float *sums, int accumulate) {
+	Block empty = {.g = p->g};
 	for (i64 c = 0; c < s.cols; c += PANEL) {
 		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
-			multiply_panel(p, s, f, r, c, (Sums){sums_of(p, sums, r0 + r, c0 + c), BLOCK_COLS, carry}, &none);
+			multiply_panel(p, s, f, r, c, (Sums){sums_at(p, sums, r0 + r, c0 + c), BLOCK_COLS, accumulate}, &empty);
 		}
 	}
 }
 
-// finish_sums finishes a share after the last slice.
-static void finish_sums(const Product *p, Share s, float *sums) {
+// epilogue_region runs the epilogue for all blocks of a region after the last slice.
+static void epilogue_region(const Product *p, Region s, float *sums) {
 	for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
 		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
-			Block b = {p->g, sums_of(p, sums, r, c), s.r + r, s.c + c, least(BLOCK_ROWS, s.rows - r), least(BLOCK_COLS, s.cols - c), 0};
-			finish(&b, BLOCK_ROWS);
+			Block b = {p->g, sums_at(p, sums, r, c), s.r + r, s.c + c, imin(BLOCK_ROWS, s.rows - r), imin(BLOCK_COLS, s.cols - c), 0};
+			run_epilogue(&b, BLOCK_ROWS);
 		}
 	}
 }
 
-// columns_product computes a share of TN, slice by slice of K. What is laid out at a time, MC rows and NC columns, stays
-// in the second-level cache; of a share that has more of either, the other is laid out once for all of it. It adds
-// A's rows to total, unless that is NULL.
-static void columns_product(const Product *p, Share s, float *sums, uint32_t *a_space, uint32_t *b_space, float *total) {
+// sliced_product computes a region of TN, slice by slice of K. MC rows of A and NC
+// columns of B are laid out at a time, which together fit the L2 cache. A region
+// exceeds that for at most one factor (see divide_sliced), so that everything is laid
+// out once per slice. If total is not NULL, the sums of A's columns are added to it.
+static void sliced_product(const Product *p, Region s, float *sums, uint32_t *a_space, uint32_t *b_space, float *total) {
 	const GemmArgs *g = p->g;
-	int once = p->slice >= p->k;
-	Factors f = {.panels = (const char *)b_space, .panel_bytes = panel_words(p, least(p->slice, p->k)) * 4};
+	int single_slice = p->slice >= p->k;
+	Factors f = {.panels = (const char *)b_space, .panel_bytes = panel_stride(p, imin(p->slice, p->k)) * 4};
 	for (i64 k = 0; k < p->k; k += p->slice) {
-		i64 kn = least(p->slice, p->k - k);
-		f.steps = whole_steps(p->layout, kn);
+		i64 kn = imin(p->slice, p->k - k);
+		f.steps = padded_steps(p->layout, kn);
 		for (i64 c = 0; c < s.cols; c += NC) {
-			Mat b = part(g->b, k, s.c + c, kn, least(NC, s.cols - c));
+			Mat b = part(g->b, k, s.c + c, kn, imin(NC, s.cols - c));
 			pack_panels(b, p->layout, b_space, f.panel_bytes / 4);
 			for (i64 r = 0; r < s.rows; r += MC) {
-				Mat a = part(g->a, k, s.r + r, kn, least(MC, s.rows - r));
-				Share here = {s.r + r, s.c + c, a.cols, b.cols};
-				if (c == 0 || s.rows > MC) f.a = rows_across(a, p->layout, f.steps, a_space);
-				if (c == 0 && total) add_rows(a, total + r);
-				if (once) whole_product(p, here, f, sums);
-				else add_slice(p, here, r, c, f, sums, k > 0);
+				Mat a = part(g->a, k, s.r + r, kn, imin(MC, s.rows - r));
+				Region block = {s.r + r, s.c + c, a.cols, b.cols};
+				// A's rows stay laid out for all columns, unless the region has more
+				// than MC of them.
+				if (c == 0 || s.rows > MC) f.a = layout_columns(a, p->layout, f.steps, a_space);
+				if (c == 0 && total) sum_columns(a, total + r);
+				if (single_slice) full_k_product(p, block, f, sums);
+				else add_slice(p, block, r, c, f, sums, k > 0);
 			}
 		}
 	}
-	if (!once) finish_sums(p, s, sums);
+	if (!single_slice) epilogue_region(p, s, sums);
 }
 
+// gemm_task computes region i. Consecutive tasks share their rows of A, or their
+// columns of B if there are more columns than rows. pool.c gives consecutive tasks to
+// one thread, so the shared part stays in that core's cache.
 static void gemm_task(const void *args, i64 i, Worker *w) {
 	const Product *p = args;
 	const GemmArgs *g = p->g;
-	// Neighbouring tasks share their rows of A, or columns of B where those are more, which then stay in the core's cache.
-	Share s = {i / p->right * p->rows, i % p->right * p->cols, 0, 0};
-	if (p->n > p->m) s = (Share){i % p->down * p->rows, i / p->down * p->cols, 0, 0};
-	s.rows = least(p->rows, p->m - s.r);
-	s.cols = least(p->cols, p->n - s.c);
+	Region s = {i / p->tasks_n * p->rows, i % p->tasks_n * p->cols, 0, 0};
+	if (p->n > p->m) s = (Region){i % p->tasks_m * p->rows, i / p->tasks_m * p->cols, 0, 0};
+	s.rows = imin(p->rows, p->m - s.r);
+	s.cols = imin(p->cols, p->n - s.c);
+	// The sums of A's columns are the work of the tasks with the first columns of dst.
 	float *sums = (float *)w->scratch, sum_a[2 * MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
 	uint32_t *a_space = (uint32_t *)(w->scratch + p->sums), *b_space = (uint32_t *)(w->scratch + p->sums + p->a);
 #if TILES
 	if (p->layout == PAIRS) tiles_begin();
 #endif
-	if (g->op == TN) columns_product(p, s, sums, a_space, b_space, total);
+	if (g->op == TN) sliced_product(p, s, sums, a_space, b_space, total);
 	else {
-		i64 steps = whole_steps(p->layout, p->k), bytes = panel_words(p, p->k) * 4;
-		Rows a = rows_along(part(g->a, s.r, 0, s.rows, p->k), p->layout, steps, a_space);
-		whole_product(p, s, (Factors){a, p->panels + s.c / PANEL * bytes, steps, bytes}, sums);
+		i64 steps = padded_steps(p->layout, p->k), bytes = panel_stride(p, p->k) * 4;
+		LeftFactor a = layout_rows(part(g->a, s.r, 0, s.rows, p->k), p->layout, steps, a_space);
+		full_k_product(p, s, (Factors){a, p->panels + s.c / PANEL * bytes, steps, bytes}, sums);
 	}
 #if TILES
 	if (p->layout == PAIRS) tiles_end();
@@ -670,49 +785,56 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	}
 }
 
-// divide cuts the result into tasks of so many rows and columns, and returns their count.
+// divide sets the size of a task's region and returns the number of tasks.
 static i64 divide(Product *p, i64 rows, i64 cols) {
 	p->rows = rows;
 	p->cols = cols;
-	p->down = (p->m + rows - 1) / rows;
-	p->right = (p->n + cols - 1) / cols;
-	return p->down * p->right;
+	p->tasks_m = (p->m + rows - 1) / rows;
+	p->tasks_n = (p->n + cols - 1) / cols;
+	return p->tasks_m * p->tasks_n;
 }
 
-// whole_part is one of n parts of a length, as a multiple of unit.
-static inline i64 whole_part(i64 length, i64 n, i64 unit) { return (length + n * unit - 1) / (n * unit) * unit; }
+// split_length returns the length of one of n parts, rounded up to a multiple of
+// unit.
+static inline i64 split_length(i64 length, i64 n, i64 unit) { return (length + n * unit - 1) / (n * unit) * unit; }
 
-// share_columns divides a product that lays out both factors: into the tasks that take the threads least time, counted
-// in products of two numbers. To lay out a number takes as long as LAY_OUT of them.
-static i64 share_columns(Product *p, int threads) {
-	enum { LAY_OUT = 8 };
-	i64 rows[] = {2 * MC, MC, MC / 2, MC / 4, whole_part(p->m, threads, BLOCK_ROWS)};
-	i64 cols[] = {2 * NC, NC, NC * 2 / 3, NC / 3, whole_part(p->n, threads, BLOCK_COLS)};
-	i64 least_time = INT64_MAX, best = 0;
+// divide_sliced divides a TN product into tasks. It tries a few sizes and takes the
+// one with the shortest estimated time, in multiply-adds per unit of K: the number of
+// rounds of tasks times the cost of a task. Laying out a number costs as much as
+// PACK_COST multiply-adds. A region may exceed MC rows or NC columns, but not both.
+static i64 divide_sliced(Product *p, int threads) {
+	enum { PACK_COST = 8 };
+	i64 rows[] = {2 * MC, MC, MC / 2, MC / 4, split_length(p->m, threads, BLOCK_ROWS)};
+	i64 cols[] = {2 * NC, NC, NC * 2 / 3, NC / 3, split_length(p->n, threads, BLOCK_COLS)};
+	i64 best_time = INT64_MAX, best = 0;
 	for (i64 i = 0; i < 25; i++) {
 		i64 r = rows[i / 5], c = cols[i % 5];
 		if (r > 2 * MC || c > 2 * NC || (r > MC && c > NC)) continue;
-		i64 turns = (divide(p, r, c) + threads - 1) / threads;
-		i64 time = turns * (r * c + LAY_OUT * (r + c));
-		if (time >= least_time) continue;
-		least_time = time;
+		i64 rounds = (divide(p, r, c) + threads - 1) / threads;
+		i64 time = rounds * (r * c + PACK_COST * (r + c));
+		if (time >= best_time) continue;
+		best_time = time;
 		best = i;
 	}
 	return divide(p, rows[best / 5], cols[best % 5]);
 }
 
-// share_rows divides a product whose tasks lay out little: into so many that none of the threads waits long for the last.
-static i64 share_rows(Product *p, int threads) {
-	i64 rows = MC / 2, cols = whole_part(p->n, 1, BLOCK_COLS);
+// divide_full_k divides an NN or NT product, whose tasks lay out little, into at
+// least 16 tasks per thread if its size allows, so that no thread waits long for the
+// last task. It splits the columns first, then the rows.
+static i64 divide_full_k(Product *p, int threads) {
+	i64 rows = MC / 2, cols = split_length(p->n, 1, BLOCK_COLS);
 	for (;;) {
 		i64 tasks = divide(p, rows, cols);
 		if (threads == 1 || tasks >= 16 * threads) return tasks;
-		if (cols > BLOCK_COLS) cols = whole_part(cols, 2, BLOCK_COLS);
+		if (cols > BLOCK_COLS) cols = split_length(cols, 2, BLOCK_COLS);
 		else if (rows > MC / 4) rows = MC / 4;
 		else return tasks;
 	}
 }
 
+// product_of returns the sizes and the layout of a GEMM. A slice of TN has the same
+// number of words in every layout.
 static Product product_of(const GemmArgs *g) {
 	Product p = {.g = g, .m = g->dst.rows, .n = g->dst.cols, .k = g->op == TN ? g->a.rows : g->a.cols, .panels = g->packed};
 	p.layout = layout_of(g->bf16);
@@ -722,30 +844,34 @@ static Product product_of(const GemmArgs *g) {
 
 static i64 panels_of(const Product *p) { return (p->n + PANEL - 1) / PANEL; }
 static i64 packs_of(const Product *p) { return (p->k + PACK_K - 1) / PACK_K; }
-static size_t packed_bytes(const Product *p) { return (size_t)(panels_of(p) * panel_words(p, p->k)) * 4; }
+static size_t packed_bytes(const Product *p) { return (size_t)(panels_of(p) * panel_stride(p, p->k)) * 4; }
 
+// pack_task packs one panel for PACK_K numbers of K. PACK_K is even, so that a pair
+// never spans two tasks.
 static void pack_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const Product *p = args;
 	const GemmArgs *g = p->g;
 	i64 c = i / packs_of(p) * PANEL, k = i % packs_of(p) * PACK_K;
-	i64 kn = least(PACK_K, p->k - k), cols = least(PANEL, p->n - c), width = (cols + VL - 1) / VL * VL;
-	uint32_t *panel = (uint32_t *)(uintptr_t)p->panels + c / PANEL * panel_words(p, p->k);
+	i64 kn = imin(PACK_K, p->k - k), cols = imin(PANEL, p->n - c), width = (cols + VL - 1) / VL * VL;
+	uint32_t *panel = (uint32_t *)(uintptr_t)p->panels + c / PANEL * panel_stride(p, p->k);
 	uint32_t *dst = panel + (p->layout == PAIRS ? k / 2 : k) * width;
 	if (g->op == NN) pack_panels(part(g->b, k, c, kn, cols), p->layout, dst, 0);
-	else transpose_panel(part(g->b, c, k, cols, kn), dst, width, p->layout);
+	else pack_transposed(part(g->b, c, k, cols, kn), dst, width, p->layout);
 }
 
+// gemm packs B if that has not been done (NN, NT), then runs the tasks. pool_reserve
+// may move the shared memory, so the panels' address is read afterwards.
 static int gemm(Pool *pool, const void *args) {
 	const GemmArgs *g = args;
 	Product p = product_of(g);
 	if (p.m == 0 || p.n == 0) return OK;
-	i64 tasks = g->op == TN ? share_columns(&p, pool_threads(pool)) : share_rows(&p, pool_threads(pool));
-	i64 kn = least(p.slice, p.k), steps = whole_steps(p.layout, kn);
-	int once = p.slice >= p.k;
-	p.sums = (size_t)(once ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
-	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : p.layout != FLOATS ? p.rows * copy_step(steps) : 0) * 4;
-	size_t b = g->op == TN ? (size_t)(NC / PANEL * panel_words(&p, kn)) * 4 : 0;
+	i64 tasks = g->op == TN ? divide_sliced(&p, pool_threads(pool)) : divide_full_k(&p, pool_threads(pool));
+	i64 kn = imin(p.slice, p.k), steps = padded_steps(p.layout, kn);
+	int single_slice = p.slice >= p.k;
+	p.sums = (size_t)(single_slice ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
+	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : p.layout != FLOATS ? p.rows * copy_pitch(steps) : 0) * 4;
+	size_t b = g->op == TN ? (size_t)(NC / PANEL * panel_stride(&p, kn)) * 4 : 0;
 	size_t packed = g->op == TN || g->packed ? 0 : packed_bytes(&p);
 	if (pool_reserve(pool, p.sums + p.a + b, packed)) return NO_MEMORY;
 	if (packed) {
@@ -756,6 +882,8 @@ static int gemm(Pool *pool, const void *args) {
 	return OK;
 }
 
+// pack implements K_PACK: it packs B of an NN or NT product for later calls of gemm.
+// Without dst it only returns the size.
 static int pack(Pool *pool, const void *args) {
 	PackArgs *a = (PackArgs *)args; // its size is a result
 	Product p = product_of(&a->g);

@@ -1,17 +1,26 @@
-// k_losses.h: the objectives and the planners' cost.
+// k_losses.h: the losses of the objectives, and the planners' cost.
 //
-// mse: mean (pred-target)^2, gradients +-2 weight/n (pred-target); pred and target are read once, gradients
-//   read and written once where they are asked for. sum_squares reads each number once.
-// distance: |z_i - z_j|^2, two rows read and one number written a pair; its gradient adds
-//   +-2 ddist (z_i - z_j) to both rows of dz, a vector of columns a task, so that pairs are added in order.
-// correlation: 1 - corr of two rows. cost: |pred - goal|^2 or its mean; pred is read once, the goal for each candidate.
-// Sums over elements run in fp32 within a chunk and in double precision over chunks.
+// - mse: the mean of (pred-target)^2. pred and target are read once; the gradients +-2
+//   weight/n (pred-target) are accumulated in the same pass, where given.
+// - sum_squares reads each number once.
+// - distance: |z_i - z_j|^2 reads two rows and writes one number per pair. Its gradient
+//   adds +-2 ddist (z_i - z_j) to both rows of dz.
+// - correlation: 1 - corr of two rows.
+// - cost: |pred - goal|^2 or its mean. pred is read once, the goal once per candidate.
+//
+// Flat sums run in fp32 within a row of a chunk, and in double precision over rows and
+// chunks.
 
-enum { CHUNK = 4096 }; // elements of a chunk of a flat sum, at most
+// Columns of a chunk of a flat sum.
+enum { CHUNK = 4096 };
 
-// A flat sum's chunks: row pieces, so that strided matrices give the same bits as dense ones.
+// Chunks divides a flat sum into chunks of ROWS rows by at most CHUNK columns;
+// `pieces` is the number of chunks side by side. Chunks are defined on rows and
+// columns, not on addresses, so that strided matrices give the same bits as dense
+// ones.
 typedef struct { const void *args; i64 rows, cols, pieces; double *partial; } Chunks;
 
+// chunks_run runs task for all chunks and adds their partial sums in order.
 static int chunks_run(Pool *pool, Chunks *s, Task task, double *total) {
 	s->pieces = (s->cols + CHUNK - 1) / CHUNK;
 	i64 n = row_tasks(s->rows) * s->pieces;
@@ -24,10 +33,11 @@ static int chunks_run(Pool *pool, Chunks *s, Task task, double *total) {
 	return OK;
 }
 
-// Where chunk i lies: rows [r0, r1) and n columns at c.
+// CHUNK_PLACE declares the position of chunk i: rows [r0, r1) and n columns from c
+// on.
 #define CHUNK_PLACE(s, i) \
-	i64 c = (i) % (s)->pieces * CHUNK, n = least(CHUNK, (s)->cols - c); \
-	i64 r0 = (i) / (s)->pieces * ROWS, r1 = least(r0 + ROWS, (s)->rows)
+	i64 c = (i) % (s)->pieces * CHUNK, n = imin(CHUNK, (s)->cols - c); \
+	i64 r0 = (i) / (s)->pieces * ROWS, r1 = imin(r0 + ROWS, (s)->rows)
 
 static void mse_task(const void *args, i64 i, Worker *w) {
 	(void)w;
@@ -91,7 +101,7 @@ static int sum_squares(Pool *pool, const void *args) {
 static void distance_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const DistanceArgs *a = args;
-	for (i64 k = i * ROWS; k < least((i + 1) * ROWS, a->count); k++) {
+	for (i64 k = i * ROWS; k < imin((i + 1) * ROWS, a->count); k++) {
 		const float *x = a->z.p + a->pairs[k] * a->z.stride;
 		const float *y = a->z.p + a->pairs[a->count + k] * a->z.stride;
 		vf sum = vset(0.0f);
@@ -103,6 +113,7 @@ static void distance_task(const void *args, i64 i, Worker *w) {
 	}
 }
 
+// bad_pairs reports whether an index is out of range.
 static int bad_pairs(const DistanceArgs *a) {
 	for (i64 k = 0; k < 2 * a->count; k++) {
 		if (a->pairs[k] < 0 || a->pairs[k] >= a->z.rows) return 1;
@@ -117,7 +128,8 @@ static int distance(Pool *pool, const void *args) {
 	return OK;
 }
 
-// Rows occur in many pairs: a task does all pairs in order for its own columns.
+// distance_grad_task processes all pairs for one vector of columns. A row occurs in
+// many pairs, and this way its additions have a fixed order without locks.
 static void distance_grad_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const DistanceArgs *a = args;
@@ -139,6 +151,7 @@ static int distance_grad(Pool *pool, const void *args) {
 	return OK;
 }
 
+// deviation computes the mean and the standard deviation of x.
 static void deviation(const float *x, i64 n, double divisor, double *mean, double *dev) {
 	double sum = 0, squares = 0;
 	for (i64 i = 0; i < n; i++) sum += x[i];
@@ -147,7 +160,8 @@ static void deviation(const float *x, i64 n, double divisor, double *mean, doubl
 	*dev = sqrt(squares / divisor);
 }
 
-// correlation is a few thousand numbers: one thread, double precision throughout.
+// correlation takes a few thousand numbers: one thread computes it in double
+// precision. See device.Correlation for the two forms and the guard.
 static int correlation(Pool *pool, const void *args) {
 	(void)pool;
 	const CorrelationArgs *a = args;
@@ -173,6 +187,7 @@ static int correlation(Pool *pool, const void *args) {
 	return OK;
 }
 
+// cost_task computes one candidate of one episode.
 static void cost_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const CostArgs *a = args;

@@ -1,18 +1,26 @@
-// k_pointwise.h: element-wise and row-wise kernels, y = f(x). They are bound by memory.
+// k_pointwise.h: element-wise and row-wise kernels, y = f(x). They are bound by
+// memory bandwidth.
 //
-// Idea: a kernel is a formula of vectors (EACH), and a task SPAN elements of dense matrices seen as one long row,
-// or of rows where they are not dense. Nothing is kept between elements.
-// Memory traffic: each input is read once and each output written once, and read where it is added to. Dropout's
-// factors are made anew from the key 256 at a time and stay in the nearest cache.
+// An element-wise kernel is a formula on vectors (EACH). A task processes SPAN
+// elements; dense matrices are treated as one long row. Nothing is kept between
+// elements.
+//
+// Memory traffic: each input is read once and each output written once, and read if
+// it is added to. Dropout factors are recomputed from the key, 256 at a time, and
+// stay in the L1 cache.
 
-enum { SPAN = 8192 }; // elements of a task
+// Elements of a task.
+enum { SPAN = 8192 };
 
-// each_spans cuts rows x cols elements into tasks: dense matrices are one long row.
+// Spans divides rows x cols elements into tasks.
 typedef struct { const EachArgs *a; i64 rows, cols, per_row; } Spans;
 
+// An Each is the formula of a kernel: it maps vectors of the inputs, and the old
+// numbers of out[0] if a->add is set, to vectors of the outputs.
 typedef struct { vf v[3]; } Out;
 typedef Out (*Each)(const EachArgs *a, const vf *in, vf old);
 
+// dense reports whether all matrices are stored without gaps.
 static int dense(const EachArgs *a, int outs, int ins) {
 	for (int i = 0; i < outs; i++) {
 		if (a->out[i].rows > 1 && a->out[i].stride != a->out[i].cols) return 0;
@@ -23,13 +31,13 @@ static int dense(const EachArgs *a, int outs, int ins) {
 	return 1;
 }
 
-// each_span runs f on its share of the elements. Tails use the same vector code, so that an
-// element's bits do not depend on where it lies.
+// each_span runs f on the elements of task i. The end of a row uses the same vector
+// code as the rest, so that the bits of an element do not depend on its position.
 INLINED void each_span(const Spans *s, i64 i, int outs, int ins, Each f) {
 	const EachArgs *a = s->a;
-	i64 first = i * SPAN, end = least(first + SPAN, s->rows * s->cols);
+	i64 first = i * SPAN, end = imin(first + SPAN, s->rows * s->cols);
 	while (first < end) {
-		i64 r = first / s->cols, c = first % s->cols, n = least(s->cols - c, end - first);
+		i64 r = first / s->cols, c = first % s->cols, n = imin(s->cols - c, end - first);
 		float *out[3];
 		const float *in[5];
 		for (int j = 0; j < outs; j++) out[j] = a->out[j].p + r * a->out[j].stride + c;
@@ -49,6 +57,7 @@ INLINED void each_span(const Spans *s, i64 i, int outs, int ins, Each f) {
 	}
 }
 
+// each_run runs an element-wise kernel.
 static int each_run(Pool *pool, const EachArgs *a, int outs, int ins, Task task) {
 	Spans s = {.a = a, .rows = a->out[0].rows, .cols = a->out[0].cols};
 	if (s.rows * s.cols == 0) return OK;
@@ -60,7 +69,8 @@ static int each_run(Pool *pool, const EachArgs *a, int outs, int ins, Task task)
 	return OK;
 }
 
-// EACH makes a kernel of a formula of the vectors x[0], x[1], ... and old (out[0] where adding).
+// EACH defines kernel `name` by formulas for its outputs, in terms of the vectors
+// x[0], x[1], ... and old.
 #define EACH(name, outs, ins, ...) \
 	static inline Out name##_of(const EachArgs *a, const vf *x, vf old) { \
 		(void)a, (void)x, (void)old; \
@@ -83,15 +93,17 @@ EACH(act_grad_gelu, 1, 2, x[0] * vact_grad(GELU, x[1]))
 EACH(act_grad_silu, 1, 2, x[0] * vact_grad(SILU, x[1]))
 EACH(act_grad_relu, 1, 2, x[0] * vact_grad(RELU, x[1]))
 
-enum { ROWS = 16 }; // rows of a task of a row-wise kernel
+// Rows of a task of a row-wise kernel.
+enum { ROWS = 16 };
 
+// row_tasks returns the number of tasks for some rows.
 static inline i64 row_tasks(i64 rows) { return (rows + ROWS - 1) / ROWS; }
 
 static void copy_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const EachArgs *a = args;
 	Mat dst = a->out[0], x = a->in[0];
-	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, dst.rows); r++) {
+	for (i64 r = i * ROWS; r < imin((i + 1) * ROWS, dst.rows); r++) {
 		for (i64 c = 0; c < dst.cols; c += VL) mstore(dst, r, c, mload(x, r, c));
 	}
 }
@@ -101,6 +113,7 @@ static int copy(Pool *pool, const void *args) {
 	return OK;
 }
 
+// The identity is a copy.
 static int activate(Pool *pool, const void *args) {
 	static const Kernel kinds[] = {copy, act_gelu, act_silu, act_relu};
 	return kinds[((const EachArgs *)args)->act](pool, args);
@@ -117,7 +130,7 @@ static void dropout_task(const void *args, i64 r, Worker *w) {
 	Mat dst = a->out[0], x = a->in[0];
 	float keep[256];
 	for (i64 c = 0; c < dst.cols; c += 256) {
-		i64 n = least(256, dst.cols - c);
+		i64 n = imin(256, dst.cols - c);
 		keep_factors(keep, n, a->p, a->key, (uint64_t)(r * dst.cols + c));
 		for (i64 i = 0; i < n; i += VL) mstore(dst, r, c + i, mload(x, r, c + i) * vload(keep + i));
 	}
@@ -129,6 +142,7 @@ static int dropout(Pool *pool, const void *args) {
 	return OK;
 }
 
+// blocks_task copies, or adds, the rows of block i.
 static void blocks_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const BlocksArgs *a = args;
@@ -145,11 +159,13 @@ static int copy_blocks(Pool *pool, const void *args) {
 	return OK;
 }
 
+// add_repeated_task computes ROWS rows. Row r*x.rows/dst.rows of x is repeated
+// dst.rows/x.rows times.
 static void add_repeated_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const EachArgs *a = args;
 	Mat dst = a->out[0], x = a->in[0], y = a->in[1];
-	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, dst.rows); r++) {
+	for (i64 r = i * ROWS; r < imin((i + 1) * ROWS, dst.rows); r++) {
 		float *out = dst.p + r * dst.stride;
 		const float *p = x.p + r * x.rows / dst.rows * x.stride, *q = y.p + r * y.rows / dst.rows * y.stride;
 		for (i64 c = 0; c < dst.cols; c++) out[c] = p[c] + q[c];

@@ -10,6 +10,8 @@ import (
 	"scalewm/model/device"
 )
 
+// Gemm passes the packed form of b if b's buffer is frozen; otherwise the kernel
+// packs it.
 func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	args := C.GemmArgs{
 		dst: mat(dst), a: mat(a), b: mat(b), scale: mat(ep.Scale), bias: mat(ep.Bias), pre: mat(ep.Pre), grad: mat(ep.Grad),
@@ -21,7 +23,8 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	call(e, C.K_GEMM, &args)
 }
 
-// each is the arguments of an element-wise kernel.
+// each returns the arguments of an element-wise kernel. The order of the matrices is
+// that of the formula in k_pointwise.h.
 func each(out, in []device.Mat) (args C.EachArgs) {
 	for i, m := range out {
 		args.out[i] = mat(m)
@@ -123,6 +126,7 @@ func (e *engine) AdaLN(y, x device.Mat, n device.AdaLN) {
 	call(e, C.K_ADALN, &args)
 }
 
+// normGrad returns what the gradients of LayerNorm and BatchNorm have in common.
 func normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) C.NormGradArgs {
 	return C.NormGradArgs{
 		dx: mat(dx), dgamma: mat(dgamma), dbeta: mat(dbeta), dy: mat(dy),
@@ -136,6 +140,7 @@ func (e *engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 	call(e, C.K_LAYERNORM_GRAD, &args)
 }
 
+// batch returns the arguments of both BatchNorm kernels.
 func batch(y, xhat, rstd, x device.Mat, bn device.BatchNorm) C.BatchArgs {
 	return C.BatchArgs{
 		y: mat(y), xhat: mat(xhat), rstd: mat(rstd), x: mat(x),
@@ -159,6 +164,7 @@ func (e *engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 	call(e, C.K_BATCHNORM_GRAD, &args)
 }
 
+// attention returns the shape, without the matrices.
 func attention(h device.Heads) C.AttentionArgs {
 	return C.AttentionArgs{
 		seqs: C.i64(h.Seqs), len: C.i64(h.Len), heads: C.i64(h.Heads), dim: C.i64(h.Dim), block: C.i64(h.Block),
@@ -181,6 +187,7 @@ func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h
 }
 
 func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
+	// frames is the number of frames in px, against which the kernel checks f.List.
 	args := C.PatchArgs{dst: mat(dst), frames: C.i64(px.Len() / f.Bytes()), size: C.i64(f.Size), patch: C.i64(f.Patch)}
 	if f.List == nil {
 		args.px = (*C.uint8_t)(unsafe.Add(px.(*bytes).p, f.First*f.Bytes()))
@@ -188,6 +195,7 @@ func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 		args.px, args.list = (*C.uint8_t)(px.(*bytes).p), (*C.int32_t)(unsafe.Add(f.List.(*ints).p, 4*f.First))
 	}
 	for ch := range 3 {
+		// (px/255 - Mean)/Std as one multiply-add.
 		args.scale[ch] = C.float(1 / (255 * f.Std[ch]))
 		args.shift[ch] = C.float(-f.Mean[ch] / f.Std[ch])
 	}
@@ -207,6 +215,7 @@ func (e *engine) SIGReg(loss, du, u device.Mat, t int, weight float64) {
 	call(e, C.K_SIGREG, &args)
 }
 
+// distance returns the arguments of PairDistance and of its gradient.
 func distance(dst, ddist, z device.Mat, pairs device.Ints) C.DistanceArgs {
 	return C.DistanceArgs{
 		dst: mat(dst), ddist: mat(ddist), z: mat(z),
@@ -247,18 +256,21 @@ func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
 		p: mat(p), g: mat(g), m: mat(m), v: mat(v), sumsq: mat(sumsq),
 		lr: C.double(o.LR), beta1: C.double(o.Beta1), beta2: C.double(o.Beta2), eps: C.double(o.Eps),
 		decay: C.double(o.Decay), max_norm: C.double(o.MaxNorm),
+		// The bias corrections are computed here, in float64.
 		correct1: C.double(1 - math.Pow(o.Beta1, float64(o.Step))),
 		correct2: C.double(1 - math.Pow(o.Beta2, float64(o.Step))),
 	}
 	call(e, C.K_ADAMW, &args)
 }
 
+// Normal copies the keys to C memory first: the argument struct is Go memory, in
+// which cgo does not allow pointers to other Go memory.
 func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
 	if e.keys == nil || e.keys.n < 2*len(keys) {
 		if e.keys != nil {
 			e.Free(e.keys)
 		}
-		e.keys = &buffer{block: e.alloc(2*len(keys), 4)} // a key is two floats long
+		e.keys = &buffer{block: e.alloc(2*len(keys), 4)} // a key has the size of two floats
 	}
 	if e.err != nil {
 		return
@@ -305,11 +317,13 @@ func (e *engine) Clip(dst, low, high device.Mat) {
 
 func (e *engine) Lerp(dst, x device.Mat, keep float64) {
 	args := each(mats{dst}, mats{x})
+	// 1-keep is rounded once, from float64. add makes the kernel load dst.
 	args.alpha, args.p, args.add = C.float(keep), C.float(1-keep), 1
 	call(e, C.K_LERP, &args)
 }
 
-// chosen is what kernels of the k best candidates of each episode begin with.
+// chosen returns the common arguments of kernels on the k best candidates of each
+// episode.
 func chosen(idx device.Ints, k int) C.ChosenArgs {
 	return C.ChosenArgs{idx: (*C.int32_t)(idx.(*ints).p), k: C.i64(k), episodes: C.i64(idx.Len() / k)}
 }

@@ -1,5 +1,12 @@
-// kernels.h: all kernels of one instruction set, and their table. The including
-// file has chosen vectors and named the table.
+// kernels.h: all kernels for one instruction set, and their table. The including file
+// has included the vec_*.h of its instruction set and defines:
+//
+// - VEC_BF16: 1 if it has AVX512-BF16, so that matrices may be stored as bf16;
+// - TILES: 0 (see kernels_tiles.h);
+// - TABLE: the name of the table.
+//
+// All functions are static, so that each instruction set has its own copy of them.
+// The headers depend on one another in the order in which they are included.
 
 #include <math.h>
 #include <string.h>

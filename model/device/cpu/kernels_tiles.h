@@ -1,5 +1,6 @@
-// kernels_tiles.h: the kernels that use tiles, and their table. The including file says whether the
-// tiles are the machine's, and named the table.
+// kernels_tiles.h: the kernels that use tiles, and their table. The including file
+// defines TILES_HARDWARE, 1 for AMX instructions and 0 for their emulation, and
+// TABLE. Missing entries of the table are NULL.
 #define _GNU_SOURCE
 #include "engine.h"
 

@@ -10,8 +10,9 @@ import (
 	"scalewm/model/device"
 )
 
-// block is C memory of n elements. Memory of the Go heap would do as well, but
-// large blocks are faster on huge pages, and kernels get plain C pointers.
+// block is C memory of n elements, page-aligned. Go memory would also work, but large
+// blocks are faster on huge pages (see engine_alloc), and kernel arguments may then
+// hold plain C pointers, which cgo's pointer checks allow.
 type block struct {
 	p unsafe.Pointer
 	n int
@@ -25,7 +26,7 @@ type (
 		block
 		elem   device.Elem
 		frozen bool
-		packed map[factor]unsafe.Pointer // of a frozen buffer
+		packed map[factor]unsafe.Pointer // packed forms of views of a frozen buffer
 	}
 	ints  struct{ block } // int32
 	bytes struct{ block } // uint8
@@ -33,7 +34,7 @@ type (
 
 func (b *buffer) Elem() device.Elem { return b.elem }
 
-// width is the bytes of a number.
+// width returns the size of a number in bytes.
 func width(e device.Elem) int {
 	if e == device.BFloat16 {
 		return 2
@@ -41,16 +42,21 @@ func width(e device.Elem) int {
 	return 4
 }
 
-// factor is the right factor of a product: its packed form is kept while its buffer is frozen.
+// factor is the right-hand factor of a GEMM. It is the key under which a frozen
+// buffer caches packed forms: the layout depends on the view and on the
+// transposition.
 type factor struct {
 	b  device.Mat
 	op device.Op
 }
 
+// slice returns the memory as a Go slice. It is valid until Free.
 func (b *buffer) slice() []float32 { return unsafe.Slice((*float32)(b.p), b.n) }
 func (b *ints) slice() []int32     { return unsafe.Slice((*int32)(b.p), b.n) }
 func (b *bytes) slice() []byte     { return unsafe.Slice((*byte)(b.p), b.n) }
 
+// alloc returns zeroed memory for n elements of the given size. If there is none, the
+// device fails, and the block has a nil pointer that no kernel will see.
 func (e *engine) alloc(n, size int) block {
 	p := C.engine_alloc(C.size_t(n * size))
 	if p == nil {
@@ -68,9 +74,10 @@ func (e *engine) Alloc(n int, elem device.Elem) device.Buffer {
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
 func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.alloc(n, 1)} }
 
+// Freeze allows Gemm to cache packed forms of b until the next upload.
 func (e *engine) Freeze(b device.Buffer) { b.(*buffer).frozen = true }
 
-// thaw forgets what was made of a frozen buffer.
+// thaw drops the cached packed forms of a buffer whose numbers change.
 func (e *engine) thaw(b *buffer) {
 	for _, p := range b.packed {
 		e.release(p)
@@ -78,8 +85,9 @@ func (e *engine) thaw(b *buffer) {
 	b.frozen, b.packed = false, nil
 }
 
-// packed is the right factor of a product as products read it: made once where
-// its buffer is frozen, nil elsewhere.
+// packed returns the packed form of a GEMM's right-hand factor, or nil if its buffer
+// is not frozen or the operation packs within its tasks (TN). The first call for a
+// factor packs it.
 func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
 	b := f.b.Buf.(*buffer)
 	if !b.frozen || f.op == device.TN || e.err != nil {
@@ -88,6 +96,7 @@ func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
 	if p, ok := b.packed[f]; ok {
 		return p
 	}
+	// The first call, without dst, only computes the size.
 	args := C.PackArgs{g: g}
 	call(e, C.K_PACK, &args)
 	p := e.alloc(int(args.size), 1).p
@@ -100,6 +109,8 @@ func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
 	return p
 }
 
+// release frees memory that alloc returned. Pointers of other origin (nil, after a
+// failed alloc) are ignored.
 func (e *engine) release(p unsafe.Pointer) {
 	if _, mine := e.owned[p]; mine {
 		delete(e.owned, p)
@@ -116,8 +127,8 @@ func (e *engine) Free(b device.Block) {
 	*m = block{}
 }
 
-// rows calls f with each row of m and the same elements' place in a dense copy.
-// What f leaves in the row is what m has.
+// rows calls f with each row of m as a Go slice of float32, and with the position of
+// the row's first element in a dense copy of m. f may read and write the row.
 func (e *engine) rows(m device.Mat, f func(row []float32, at int)) {
 	if e.err != nil || m.Len() == 0 {
 		return
@@ -134,6 +145,9 @@ func (e *engine) rows(m device.Mat, f func(row []float32, at int)) {
 	}
 }
 
+// rowsBF16 is rows for bf16 storage: it converts each row to float32 before f and
+// back after it. Rows that f only reads are written back with their old bits, since
+// every bf16 number survives the round trip.
 func (b *buffer) rowsBF16(m device.Mat, f func(row []float32, at int)) {
 	all := unsafe.Slice((*uint16)(b.p), b.n)
 	row := make([]float32, m.Cols)
@@ -149,7 +163,9 @@ func (b *buffer) rowsBF16(m device.Mat, f func(row []float32, at int)) {
 	}
 }
 
-// toBF16 rounds to the nearest bf16, ties to even; NaN stays one.
+// toBF16 rounds to the nearest bf16, ties to even. Adding 0x7fff, plus 1 if the last
+// kept bit is odd, carries into the upper half exactly when the lower half rounds up.
+// NaN is handled first: the carry could turn it into an infinity or zero.
 func toBF16(v float32) uint16 {
 	b := math.Float32bits(v)
 	if v != v {
@@ -158,15 +174,15 @@ func toBF16(v float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// changes thaws the buffer that is uploaded to.
-func (e *engine) changes(m device.Mat) {
+// invalidate drops the cached packed forms of a buffer that is uploaded to.
+func (e *engine) invalidate(m device.Mat) {
 	if b := m.Buf.(*buffer); b.frozen {
 		e.thaw(b)
 	}
 }
 
 func (e *engine) Upload(dst device.Mat, src []float32) {
-	e.changes(dst)
+	e.invalidate(dst)
 	e.rows(dst, func(row []float32, at int) { copy(row, src[at:]) })
 }
 
@@ -175,7 +191,7 @@ func (e *engine) Download(dst []float32, src device.Mat) {
 }
 
 func (e *engine) Upload64(dst device.Mat, src []float64) {
-	e.changes(dst)
+	e.invalidate(dst)
 	e.rows(dst, func(row []float32, at int) {
 		for i := range row {
 			row[i] = float32(src[at+i])
@@ -205,7 +221,8 @@ func (e *engine) DownloadInts(dst []int32, src device.Ints) {
 
 func (e *engine) UploadBytes(dst device.Bytes, src []byte) { e.SendBytes(dst, 0, src) }
 
-// Sending has nowhere to go: the device's memory is the host's.
+// Device memory is host memory here, so Sending needs no second stream: SendBytes copies
+// at once, and there is no memory on the device in which to cache frames.
 
 func (e *engine) Room() int              { return 0 }
 func (e *engine) AllocHost(n int) []byte { return make([]byte, n) }
@@ -218,7 +235,7 @@ func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 	}
 }
 
-// mat is m as C sees it; without a pointer where m is not given.
+// mat converts m to its C form, with a null pointer if m is not given.
 func mat(m device.Mat) C.Mat {
 	if !m.Given() {
 		return C.Mat{}

@@ -10,16 +10,17 @@ import (
 	"scalewm/model/device"
 )
 
-// Rates are what the machine does at best on all threads together, measured in
-// short loops. Other programs on the same host can halve them for seconds, so that
-// they belong beside each benchmark.
+// Rates are peak rates of the machine on all threads together, measured by short
+// loops. Other programs on the host can halve them for seconds, so that benchmarks
+// measure them at the time of each measurement and report both.
 type Rates struct {
 	FMA      float64 // GFLOP/s of fp32 multiply-adds
-	Products float64 // GFLOP/s of what products of the precision use: tiles, dot products of pairs, or FMA
-	Read     float64 // GB/s from the cache that cores share, 8 MiB a thread
+	Products float64 // GFLOP/s of the instructions that GEMMs of the precision use: tiles, bf16 dot products or FMA
+	Read     float64 // GB/s from the cache that cores share, 8 MiB per thread
 }
 
-// Measure is Rates on so many threads (0: GOMAXPROCS), in a tenth of a second.
+// Measure returns the rates for a precision on the given number of threads (0:
+// GOMAXPROCS). It takes about a tenth of a second.
 func Measure(p device.Precision, threads int) (Rates, error) {
 	e, err := start(Options{Precision: p, Threads: threads})
 	if err != nil {
@@ -34,7 +35,9 @@ func Measure(p device.Precision, threads int) (Rates, error) {
 	return rates, e.err
 }
 
-// rates is the best of a few short loops of each kind, in turns, so that one of them is undisturbed, in units of 1e9/s.
+// rates returns the best of several short loops of each kind, in units of 1e9/s. The
+// kinds alternate, so that a disturbance of a few milliseconds does not hit all loops
+// of one kind.
 func (e *engine) rates(rounds int, kinds ...C.int) []float64 {
 	best := make([]float64, len(kinds))
 	for range rounds {
@@ -48,9 +51,14 @@ func (e *engine) rates(rounds int, kinds ...C.int) []float64 {
 	return best
 }
 
-// comparePairs finds out whether dot products of pairs of bf16 are worth it: on Zen 4 and 5 they do twice as much as
-// multiply-adds, on Intel's fourth and fifth generation, where they are there beside AMX, half as much. Both give the
-// same bits: dot products flush denormals, as the pool's threads do.
+// comparePairs guards the decision, once per process, whether the path avx512bf16
+// uses dot products of bf16 pairs. On Zen 4 and 5 they do twice as many operations as
+// fp32 multiply-adds; on Intel's fourth and fifth generation, which have them in
+// addition to AMX, half as many. Both ways give the same bits: the instruction adds
+// the products of a pair one after the other and flushes denormals, as the pool's
+// threads do.
+//
+// The decision is global since packed factors (of any device) depend on it.
 var comparePairs sync.Once
 
 func (e *engine) comparePairs() {
@@ -60,8 +68,10 @@ func (e *engine) comparePairs() {
 	})
 }
 
+// usePairs sets the flag that layout_of in k_gemm.h reads.
 func usePairs(fast bool) { C.pairs_are_fast = flag(fast) }
 
-// Pairs says whether products on the path avx512bf16 are dot products of pairs of bf16, rather than multiply-adds of their
-// numbers. It is decided when the first device of that path starts.
+// Pairs reports whether GEMMs on the path avx512bf16 use dot products of bf16 pairs,
+// rather than multiply-adds of the rounded numbers. The first device on that path
+// decides it.
 func Pairs() bool { return C.pairs_are_fast != 0 }

@@ -14,20 +14,21 @@ import (
 	"scalewm/model/device"
 )
 
-// KernelTime is all calls of a kernel; products of each shape are a kernel of their own. Bytes are
-// those of its matrices, each read or written once, and FLOP the operations of its products.
+// KernelTime sums up all calls of a kernel. GEMMs of each shape count as separate
+// kernels.
 type KernelTime struct {
-	Kernel  string // the contract's operation: "LayerNorm", "Gemm NT 4352x384x96" (rows, columns, inner dimension)
+	Kernel  string // the method of device.Device, for example "LayerNorm"; GEMMs as "Gemm NT 4352x384x96" (M, N, K)
 	Calls   int
 	Seconds float64
-	Bytes   float64
-	FLOP    float64
+	Bytes   float64 // size of all matrix arguments, as if each were read or written once
+	FLOP    float64 // floating-point operations of matrix products; 0 for other kernels
 }
 
-// Times keeps how long each kernel of a device took.
+// Times records the time of each kernel of a device. Like the device, it is used by
+// one goroutine at a time.
 type Times struct{ kernels map[string]*KernelTime }
 
-// NewTimed is New for a device that keeps the time of its kernels.
+// NewTimed is New for a device that times its kernels.
 func NewTimed(opt Options) (device.Device, *Times, error) {
 	e, err := start(opt)
 	if err != nil {
@@ -38,10 +39,10 @@ func NewTimed(opt Options) (device.Device, *Times, error) {
 	return device.Checked(e), e.times, nil
 }
 
-// Reset forgets what was measured.
+// Reset drops all recorded times.
 func (t *Times) Reset() { t.kernels = map[string]*KernelTime{} }
 
-// List is the kernels, those that took longest first.
+// List returns the kernels in descending order of time, ties by name.
 func (t *Times) List() (list []KernelTime) {
 	for _, k := range t.kernels {
 		list = append(list, *k)
@@ -51,9 +52,10 @@ func (t *Times) List() (list []KernelTime) {
 	return list
 }
 
-// add counts a call; args is a pointer to its arguments.
+// add records a call. args points to the kernel's argument struct. The kernel's name
+// is that of the calling method, which saves every method from passing it.
 func (t *Times) add(args any, spent time.Duration) {
-	pc, _, _, _ := runtime.Caller(2) // the method of engine that called call
+	pc, _, _, _ := runtime.Caller(2) // skips add and call
 	method := runtime.FuncForPC(pc).Name()
 	name, flop, bytes := method[strings.LastIndexByte(method, '.')+1:], 0.0, traffic(reflect.ValueOf(args).Elem())
 	switch a := args.(type) {
@@ -66,9 +68,9 @@ func (t *Times) add(args any, spent time.Duration) {
 		flop = 2 * float64(a.dst.rows) * float64(a.dst.cols) * float64(inner)
 	case *C.AttentionArgs:
 		product := 2 * float64(a.seqs*a.queries*a.len*a.heads*a.dim)
-		flop = 2 * product // scores, and the weighted values
+		flop = 2 * product // scores and weighted values
 		if a.dout.p != nil {
-			flop = 5 * product // scores again, and the gradients of what both products took
+			flop = 5 * product // recomputed scores, dp, dq, dk and dv
 		}
 	case *C.PatchArgs:
 		bytes += float64(3 * a.frames * a.size * a.size)
@@ -84,7 +86,8 @@ func (t *Times) add(args any, spent time.Duration) {
 	k.FLOP += flop
 }
 
-// traffic is the bytes of the matrices in a kernel's arguments.
+// traffic returns the total size of the matrices in a kernel's arguments. It uses
+// reflection to find them, so that new kernels need no entry here.
 func traffic(v reflect.Value) (bytes float64) {
 	switch v.Kind() {
 	case reflect.Struct:

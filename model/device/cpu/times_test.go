@@ -6,8 +6,9 @@ import (
 	"scalewm/model/device"
 )
 
-// A timed device counts what it did: calls by operation and shape, the bytes of their matrices and the
-// operations of their products. What the numbers should be is counted by hand.
+// TestTimes: a timed device counts calls by kernel and shape, the bytes of their
+// matrices and the operations of their products. The expected numbers are computed by
+// hand from the shapes.
 func TestTimes(t *testing.T) {
 	dev, times, err := NewTimed(Options{})
 	if err != nil {

@@ -1,4 +1,5 @@
-// vec_plain.h: 4 floats of any machine, through the compiler's vectors.
+// vec_plain.h: the vector operations for any machine, by gcc's vector extensions: 4
+// floats. See vec_avx2.h for what each header defines. vfma rounds twice here.
 #include <math.h>
 #include <string.h>
 
@@ -27,8 +28,9 @@ static inline void vstoren(float *p, vf v, i64 n) {
 	for (i64 i = 0; i < n; i++) p[i] = v[i];
 }
 static inline vf vfma(vf a, vf b, vf c) { return a * b + c; }
+// vpick returns t where the mask m is set, else f.
 static inline vf vpick(vi m, vf t, vf f) { return (vf)((m & (vi)t) | (~m & (vi)f)); }
-// Like x86: the second operand where either is NaN.
+// As on x86: the second operand if either is NaN.
 static inline vf vmax(vf a, vf b) { return vpick(a > b, a, b); }
 static inline vf vmin(vf a, vf b) { return vpick(a < b, a, b); }
 static inline vf vsqrt(vf a) {

@@ -1,11 +1,17 @@
-// vecmath_bf16.h: GELU and its derivative of results that are stored as bf16. A product that ends in them waits for the
-// units that multiply: polynomials of degree 2, one for each of 32 ranges of |x|, take half as many multiplications as one
-// of degree 16 would, and their coefficients come by permutations, which other units do.
+// vecmath_bf16.h: GELU and its derivative for results that are stored as bf16, to
+// about its precision.
 //
-// Range i is around i * 5/32, the last everything from 4.77 on; coefficients are highest first. Made for this program:
-// least squares on Chebyshev nodes, through zero at zero.
+// The epilogue of a GEMM that ends in them is bound by the units that multiply. A
+// polynomial of degree 2 for each of 32 ranges of |x| takes half as many
+// multiplications as one polynomial of degree 16 would; its coefficients are looked
+// up by permutations, which other units execute.
+//
+// Range i is centred at i * 5/32, and the last one covers everything from 4.77 on.
+// Coefficients are listed by power, highest first. The fits were made for this
+// program: least squares on Chebyshev nodes, with value zero at zero.
 
-// Phi(t) - 1/2, Phi being the standard normal distribution function: absolute error 8e-6, of GELU 7e-6.
+// Phi(t) - 1/2, where Phi is the standard normal distribution function: absolute
+// error 8e-6, and 7e-6 for GELU.
 static const float phi_ranges[3][32] = {
 	{
 		-0.0071614934f, -0.030754294f, -0.059298482f, -0.083685033f, -0.10244829f, -0.11474615f, -0.12040594f, -0.11987495f,
@@ -49,21 +55,25 @@ static const float phi_slope_ranges[3][32] = {
 	},
 };
 
-// vranges is the polynomial of t's range; t is not negative.
-static inline vf vranges(vf t, const float table[3][32]) {
+// vpiecewise evaluates the polynomial of t's range, for t >= 0. Ranges are 5/32 wide,
+// so rounding 6.4 t to an integer gives the index.
+static inline vf vpiecewise(vf t, const float table[3][32]) {
 	vf u = vmin(t, vset(31 * 0.15625f));
 	vi range = (vi)vfma(u, vset(6.4f), vset(ROUND_MAGIC));
-	vf p = vpick(range, table[0]);
-	p = vfma(p, u, vpick(range, table[1]));
-	return vfma(p, u, vpick(range, table[2]));
+	vf p = vlookup(range, table[0]);
+	p = vfma(p, u, vlookup(range, table[1]));
+	return vfma(p, u, vlookup(range, table[2]));
 }
 
-static inline vf vgelu_short(vf x) {
+// vgelu_bf16 is GELU: x Phi(x) = x/2 + |x| (Phi(|x|) - 1/2), since Phi - 1/2 is odd.
+static inline vf vgelu_bf16(vf x) {
 	vf t = vbits((vi)x & viset(0x7fffffff));
-	return vfma(t, vranges(t, phi_ranges), vset(0.5f) * x);
+	return vfma(t, vpiecewise(t, phi_ranges), vset(0.5f) * x);
 }
 
-static inline vf vgelu_grad_short(vf x) {
+// vgelu_grad_bf16 is GELU's derivative: 1/2 plus an odd function, whose sign is that
+// of x.
+static inline vf vgelu_grad_bf16(vf x) {
 	vf t = vbits((vi)x & viset(0x7fffffff));
-	return vset(0.5f) + vbits((vi)vranges(t, phi_slope_ranges) ^ ((vi)x & viset(INT32_MIN)));
+	return vset(0.5f) + vbits((vi)vpiecewise(t, phi_slope_ranges) ^ ((vi)x & viset(INT32_MIN)));
 }

@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write args_gen.go")
 
-// args_gen.go has the kernels' arguments as Go sees them, made here from their structures in
-// kernels/common.cuh (Mat) and kernels/args.cuh. All fields are 8 bytes wide, so that both
-// sides lay them out alike.
+// args_gen.go holds the kernels' arguments as Go structures, generated here from the C
+// structures in kernels/common.cuh (Mat) and kernels/args.cuh. All fields are 8 bytes
+// wide, so that both languages lay them out alike.
 func TestArgumentsAreTheKernels(t *testing.T) {
 	want, err := generate()
 	if err == nil && *update {
@@ -27,11 +27,11 @@ func TestArgumentsAreTheKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile("args_gen.go"); err != nil || string(got) != string(want) {
-		t.Errorf("args_gen.go differs from what kernels/*.cuh say (%v) (hint: go test ./model/device/cuda -run TestArguments -update)", err)
+		t.Errorf("args_gen.go differs from kernels/*.cuh (%v) (hint: go test ./model/device/cuda -run TestArguments -update)", err)
 	}
 }
 
-// goTypes are what the C types are in Go; a pointer is a Pointer.
+// goTypes maps the C types to Go; a pointer becomes a Pointer.
 var goTypes = map[string]string{"Mat": "mat", "i64": "int64", "u64": "uint64", "double": "float64"}
 
 var (
@@ -65,7 +65,7 @@ func generate() ([]byte, error) {
 	return format.Source(out.Bytes())
 }
 
-// writeFields translates a line of a structure: fields of one type.
+// writeFields translates a line of a structure, which declares fields of one type.
 func writeFields(w *bytes.Buffer, line string, sizes map[string]string) error {
 	f := field.FindStringSubmatch(line)
 	if f == nil {
@@ -104,11 +104,11 @@ func writeFields(w *bytes.Buffer, line string, sizes map[string]string) error {
 	return nil
 }
 
-// lower is a type's name that is not exported: SIGRegArgs is sigRegArgs.
+// lower returns the unexported form of a type's name: SIGRegArgs becomes sigRegArgs.
 func lower(name string) string {
 	first := len(regexp.MustCompile(`^[A-Z]+`).FindString(name))
 	if first > 1 {
-		first-- // of the next word
+		first-- // the last capital starts the next word
 	}
 	return strings.ToLower(name[:first]) + name[first:]
 }

@@ -18,7 +18,7 @@ var built = sync.OnceValues(func() (*emu.Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) // once it is opened, the library needs its file no more
+	defer os.RemoveAll(dir) // the opened library does not need its file
 	return emu.Build(dir)
 })
 
@@ -34,8 +34,9 @@ func emulator(t *testing.T) *emu.Library {
 	return lib
 }
 
-// TestConformance runs the contract's suite on the emulated kernels. Instead of
-// 1, 2 and 3 threads the suite gets three orders of running a block's threads.
+// TestConformance runs the contract's conformance suite on the emulated kernels. In
+// place of 1, 2 and 3 threads, the suite gets three orders in which a block's threads
+// run.
 func TestConformance(t *testing.T) {
 	lib := emulator(t)
 	for _, p := range []device.Precision{device.FP32, device.BF16} {

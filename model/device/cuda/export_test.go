@@ -1,4 +1,4 @@
 package cuda
 
-// NewOf is New for a GPU that so many blocks of a product keep busy.
+// NewOf is New for a GPU that the given number of blocks of a GEMM keeps busy.
 var NewOf = newEngine

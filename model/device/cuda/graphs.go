@@ -7,41 +7,46 @@ import (
 	"slices"
 )
 
-// Graph is a captured graph: a sequence of launches that a machine keeps ready, whose
-// start costs as much as one launch.
+// Graph is a CUDA graph: a sequence of launches that the machine keeps ready. Starting
+// it costs the host as much as one launch, and the GPU has no gaps between its kernels.
 type Graph interface {
-	// Update gives launch i other arguments, from the next Start on.
+	// Update replaces the arguments of launch i from the next Start on. Grid and kernel
+	// stay the same.
 	Update(i int, args []byte) error
-	// Start runs the launches one after another; it may return before they have run.
+	// Start runs the launches one after another. It may return before they have run.
 	Start() error
+	// Close releases the graph.
 	Close() error
 }
 
-// Bounds of what is kept.
 const (
-	shortest   = 8  // launches that are worth a graph
-	mostGraphs = 64 // each holds a few kilobytes a launch on the device
+	minGraphLaunches = 8  // shorter sequences are not worth a graph
+	maxGraphs        = 64 // sequences that are kept: a graph takes a few kilobytes per launch on the device
 )
 
-// graphs runs sequences of launches, those that come again as graphs: one that
-// differs in arguments only - a learning rate, a key of random numbers - is the
-// same sequence, and the launches whose arguments changed are updated.
+// graphs runs sequences of launches, repeated ones as graphs.
+//
+// Two sequences are the same if they differ only in the contents of arguments, such as
+// a learning rate or the key of a random stream. The launches whose arguments changed
+// are then updated. Since the pool hands out the same addresses for the same requests
+// (pool.reuse), most launches of a repeated step need no update.
 type graphs struct {
 	machine Machine
-	known   map[uint64]*sequence
-	clock   int64
+	known   map[uint64]*sequence // by hash
+	clock   int64                // counts runs, to find the least recently used sequence
 }
 
-// sequence is launches that ran. From the second time on they run as one of two
-// graphs in turn: one that the GPU may still be at is not changed.
+// sequence is launches that ran at least once. From the second time on they run as one
+// of two graphs, alternating: while the GPU still executes one, the other can be
+// updated and started.
 type sequence struct {
 	launches []Launch
 	graphs   [2]captured
-	times    int // that graphs were started
-	used     int64
+	starts   int   // number of starts of its graphs
+	lastUsed int64 // graphs.clock at its last run
 }
 
-// captured is a graph with the arguments that it ran with last.
+// captured is a graph and the arguments that it currently holds.
 type captured struct {
 	graph Graph
 	args  []byte
@@ -49,27 +54,30 @@ type captured struct {
 
 func newGraphs(m Machine) *graphs { return &graphs{machine: m, known: map[uint64]*sequence{}} }
 
+// run runs a sequence: directly the first time, since most sequences never come again
+// and building a graph takes longer than launching it; as a graph from the second time
+// on.
 func (g *graphs) run(launches []Launch, args []byte) error {
-	if len(launches) < shortest {
+	if len(launches) < minGraphLaunches {
 		return g.machine.Run(launches, args)
 	}
 	g.clock++
 	key := hash(launches)
-	s := g.known[key]
+	s := g.known[key] // the launches are compared, too: hashes may collide
 	if s == nil || !slices.Equal(s.launches, launches) {
-		g.keep(key, &sequence{launches: slices.Clone(launches), used: g.clock})
+		g.remember(key, &sequence{launches: slices.Clone(launches), lastUsed: g.clock})
 		return g.machine.Run(launches, args)
 	}
-	s.used = g.clock
-	k := &s.graphs[s.times%len(s.graphs)]
-	s.times++
+	s.lastUsed = g.clock
+	k := &s.graphs[s.starts%len(s.graphs)]
+	s.starts++
 	if err := k.prepare(g.machine, s.launches, args); err != nil {
 		return err
 	}
 	return k.graph.Start()
 }
 
-// prepare makes the graph, or gives it the arguments that changed.
+// prepare builds the graph or updates the launches whose arguments changed.
 func (k *captured) prepare(m Machine, launches []Launch, args []byte) error {
 	if k.graph == nil {
 		graph, err := m.Graph(launches, args)
@@ -89,14 +97,14 @@ func (k *captured) prepare(m Machine, launches []Launch, args []byte) error {
 	return nil
 }
 
-// keep remembers a sequence; the one that was not used for longest makes room.
-func (g *graphs) keep(key uint64, s *sequence) {
+// remember adds a sequence, evicting the least recently used one if there are too many.
+func (g *graphs) remember(key uint64, s *sequence) {
 	if old := g.known[key]; old != nil {
 		old.close()
-	} else if len(g.known) == mostGraphs {
+	} else if len(g.known) == maxGraphs {
 		oldest := key
 		for k, v := range g.known {
-			if oldest == key || v.used < g.known[oldest].used {
+			if oldest == key || v.lastUsed < g.known[oldest].lastUsed {
 				oldest = k
 			}
 		}
@@ -106,6 +114,7 @@ func (g *graphs) keep(key uint64, s *sequence) {
 	g.known[key] = s
 }
 
+// close releases the sequence's graphs.
 func (s *sequence) close() error {
 	var errs []error
 	for _, k := range s.graphs {
@@ -116,6 +125,7 @@ func (s *sequence) close() error {
 	return errors.Join(errs...)
 }
 
+// close releases all graphs and returns the first error.
 func (g *graphs) close() error {
 	var first error
 	for _, s := range g.known {
@@ -127,7 +137,7 @@ func (g *graphs) close() error {
 	return first
 }
 
-// hash is that of everything but the arguments' contents.
+// hash returns a hash of the launches, without the contents of their arguments.
 func hash(launches []Launch) uint64 {
 	h := fnv.New64a()
 	var b [20]byte

@@ -9,10 +9,10 @@ import (
 	"scalewm/model/device"
 )
 
-// recorder is a machine without kernels: it notes what it is asked for.
+// recorder is a machine without kernels that records the calls.
 type recorder struct {
 	log   []string
-	room  int // bytes that Alloc still gives
+	room  int // bytes that Alloc has left
 	next  Pointer
 	freed int
 	fail  error // of Run
@@ -57,7 +57,8 @@ func (c chain) Update(int, []byte) error { c.r.note("update"); return nil }
 func (c chain) Start() error             { c.r.note("start"); return nil }
 func (c chain) Close() error             { c.r.note("free"); return nil }
 
-// sequenceOf is n launches of 4 bytes of arguments each.
+// sequenceOf returns n launches with 4 bytes of arguments each, the first of which is
+// first.
 func sequenceOf(n int, first byte) ([]Launch, []byte) {
 	var launches []Launch
 	args := make([]byte, 4*n)
@@ -68,8 +69,9 @@ func sequenceOf(n int, first byte) ([]Launch, []byte) {
 	return launches, args
 }
 
-// TestGraphs: a sequence runs as it is the first time, as a graph from the second
-// on, one of two in turn, and only the launches whose arguments changed are updated.
+// TestGraphs checks that a sequence runs as it is the first time and as one of two
+// alternating graphs from the second time on, and that only launches whose arguments
+// changed are updated.
 func TestGraphs(t *testing.T) {
 	r := &recorder{}
 	g := newGraphs(r)
@@ -84,15 +86,15 @@ func TestGraphs(t *testing.T) {
 		first byte
 		want  []string
 	}{
-		{shortest - 1, 0, []string{"run"}},
-		{shortest - 1, 0, []string{"run"}}, // too short to be kept
-		{shortest, 0, []string{"run"}},
-		{shortest, 1, []string{"graph", "start"}},
-		{shortest, 2, []string{"graph", "start"}}, // the other: the first may still run
-		{shortest, 1, []string{"start"}},
-		{shortest, 1, []string{"update", "start"}},
-		{shortest + 1, 2, []string{"run"}}, // another sequence
-		{shortest, 2, []string{"update", "start"}},
+		{minGraphLaunches - 1, 0, []string{"run"}},
+		{minGraphLaunches - 1, 0, []string{"run"}}, // too short to be kept
+		{minGraphLaunches, 0, []string{"run"}},
+		{minGraphLaunches, 1, []string{"graph", "start"}},
+		{minGraphLaunches, 2, []string{"graph", "start"}}, // the second graph: the first may still run
+		{minGraphLaunches, 1, []string{"start"}},
+		{minGraphLaunches, 1, []string{"update", "start"}},
+		{minGraphLaunches + 1, 2, []string{"run"}}, // another sequence
+		{minGraphLaunches, 2, []string{"update", "start"}},
 	} {
 		r.log = nil
 		run(step.n, step.first)
@@ -102,11 +104,11 @@ func TestGraphs(t *testing.T) {
 	}
 	// The sequence that was not used for longest makes room, and its graph is freed.
 	r.log = nil
-	for i := range mostGraphs {
-		run(shortest+2+i, 0)
+	for i := range maxGraphs {
+		run(minGraphLaunches+2+i, 0)
 	}
-	if len(g.known) != mostGraphs || !slices.Contains(r.log, "free") {
-		t.Errorf("%d sequences are kept, of at most %d; freed: %v", len(g.known), mostGraphs, slices.Contains(r.log, "free"))
+	if len(g.known) != maxGraphs || !slices.Contains(r.log, "free") {
+		t.Errorf("%d sequences are kept, of at most %d; freed: %v", len(g.known), maxGraphs, slices.Contains(r.log, "free"))
 	}
 }
 
@@ -120,8 +122,8 @@ func newRecorded(t *testing.T, r *recorder) *engine {
 	return e
 }
 
-// TestPool: memory that was freed is given out again, and goes back to the
-// machine only when that has no other.
+// TestPool checks that freed memory is reused, and returned to the machine only when
+// that has no other.
 func TestPool(t *testing.T) {
 	r := &recorder{room: 10 * grain}
 	e := newRecorded(t, r) // takes one grain
@@ -148,7 +150,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolOrder: who frees and asks again in any order gets the same addresses.
+// TestPoolOrder checks that the same requests get the same addresses, whatever the
+// order of freeing.
 func TestPoolOrder(t *testing.T) {
 	e := newRecorded(t, &recorder{room: 10 * grain})
 	first := []device.Buffer{e.Alloc(1, device.Float32), e.Alloc(1, device.Float32), e.Alloc(1, device.Float32)}
@@ -166,7 +169,7 @@ func TestPoolOrder(t *testing.T) {
 	}
 }
 
-// TestTrim: free blocks of the wrong size go back to make room.
+// TestTrim checks that free blocks of other sizes are returned to make room.
 func TestTrim(t *testing.T) {
 	r := &recorder{room: 4 * grain}
 	e := newRecorded(t, r)
@@ -178,7 +181,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestFailure: after a failed kernel nothing runs, and the first error stays, with the package's name.
+// TestFailure checks that after a failed kernel nothing runs, and that the first error
+// stays, with the package's name.
 func TestFailure(t *testing.T) {
 	r := &recorder{room: 1 << 20}
 	e := newRecorded(t, r)
@@ -198,14 +202,14 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestLongQueue: a queue is handed over when it is full, transfers or not.
+// TestLongQueue checks that a full queue is submitted without a transfer.
 func TestLongQueue(t *testing.T) {
 	r := &recorder{room: 1 << 20}
 	e := newRecorded(t, r)
 	e.Sync()
 	r.log = nil
 	m := mat{p: 1, rows: 1, cols: 1, stride: 1}
-	for range longest {
+	for range maxQueued {
 		e.fill(m, 0)
 	}
 	if !slices.Equal(r.log, []string{"run"}) || len(e.launches) != 0 {

@@ -2,14 +2,18 @@ package cuda
 
 import "scalewm/model/device"
 
-// sumChunks is the count of partial sums of a flat sum.
+// sumChunks is the number of partial sums of a sum over all elements, and of the blocks
+// that compute them. It is the same on every GPU, since the order of additions depends
+// on it.
 const sumChunks = 512
 
-// addUp adds what the kernel before left in scratch.
+// addUp queues the sum of the partial sums that the previous kernel left in scratch
+// memory.
 func (e *engine) addUp(dst device.Mat, part Pointer, chunks int, scale float64) {
 	launch(e, kAddUp, 1, threads, 0, &sumArgs{dst: view(dst), part: part, chunks: int64(chunks), scale: scale})
 }
 
+// MSE, SumSquares and SIGReg compute one partial sum per block, which addUp adds.
 func (e *engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
 	part := e.scratch(sumChunks * 8)
 	args := mseArgs{view(loss), view(dpred), view(dtarget), view(pred), view(target), part, weight, sumChunks}
@@ -33,6 +37,8 @@ func (e *engine) SIGReg(loss, du, u device.Mat, t int, weight float64) {
 	e.addUp(loss, part, blocks, float64(u.Rows/t)/float64(t*u.Cols))
 }
 
+// PairDistance assigns a warp to each pair. PairDistanceGrad assigns blocks to the rows
+// of dz instead, so that no two blocks add to the same element.
 func (e *engine) PairDistance(dst, z device.Mat, pairs device.Ints) {
 	launch(e, kPairDistance, ceil(dst.Cols, warps), threads, 0,
 		&distanceArgs{dst: view(dst), z: view(z), pairs: e.indices(pairs), fault: e.fault.p, count: int64(dst.Cols)})
@@ -43,6 +49,7 @@ func (e *engine) PairDistanceGrad(dz, ddist, z device.Mat, pairs device.Ints) {
 		&distanceArgs{view(dz), view(ddist), view(z), e.indices(pairs), e.fault.p, int64(ddist.Cols)})
 }
 
+// Correlation runs as a single block, since its rows are short.
 func (e *engine) Correlation(result, dx, x, y device.Mat, form device.CorrelationForm, weight float64) {
 	launch(e, kCorrelation, 1, 1024, 0,
 		&correlationArgs{view(result), view(dx), view(x), view(y), weight, flag(form == device.Paper)})

@@ -7,12 +7,12 @@ import (
 	"scalewm/model/device"
 )
 
-// block is device memory for n elements. It keeps its address when it is given
-// back, until the pool hands the memory to somebody else.
+// block is device memory for n elements. Releasing it clears the fields, so that
+// releasing it twice is harmless.
 type block struct {
 	p    Pointer
 	n    int
-	size int // bytes in the pool
+	size int // bytes as allocated
 }
 
 func (b *block) Len() int       { return b.n }
@@ -22,7 +22,7 @@ type (
 	buffer struct {
 		block
 		elem    device.Elem
-		weights copies
+		weights weightCopies // if it holds weights: what GEMM reads of them
 	}
 	ints  struct{ block } // int32
 	bytes struct{ block } // uint8
@@ -30,7 +30,7 @@ type (
 
 func (b *buffer) Elem() device.Elem { return b.elem }
 
-// width is the bytes of a number.
+// width returns the bytes of an element.
 func width(e device.Elem) int {
 	if e == device.BFloat16 {
 		return 2
@@ -38,17 +38,18 @@ func width(e device.Elem) int {
 	return 4
 }
 
-// pool keeps freed memory for the next who asks for as much: queries the driver
-// takes a millisecond and waits for the GPU.
+// pool keeps freed device memory for later requests of the same size. Asking the driver
+// for memory takes a millisecond and waits for the GPU.
 type pool struct {
-	free map[int][]Pointer
-	all  map[Pointer]int
-	held int // bytes
+	free map[int][]Pointer // by size
+	all  map[Pointer]int   // sizes of everything allocated from the machine, free or not
+	held int               // bytes of all
 }
 
-// again takes freed memory, that of the lowest address: who asks for the same
-// again, in the same order, gets the same, so that graphs need no updates.
-func (p *pool) again(size int) (Pointer, bool) {
+// reuse returns freed memory of a size, that of the lowest address. A caller that makes
+// the same requests in the same order as before then gets the same addresses, whatever
+// the order in which it freed them, and a graph of its launches needs no updates.
+func (p *pool) reuse(size int) (Pointer, bool) {
 	list := p.free[size]
 	if len(list) == 0 {
 		return 0, false
@@ -58,14 +59,15 @@ func (p *pool) again(size int) (Pointer, bool) {
 	return lowest, true
 }
 
-// grain is what sizes are rounded up to.
+// grain is the unit that sizes are rounded up to, in bytes.
 const grain = 512
 
-// take gets memory of at least n bytes, with any contents. When the machine has
-// no more, what is free here is given back to it once.
+// take returns memory of at least n bytes, with undefined contents, and its size. When
+// the machine has no more, take returns the pool's free memory to it and tries once
+// again.
 func (e *engine) take(n int) (Pointer, int) {
 	size := max(grain, (n+grain-1)/grain*grain)
-	if p, ok := e.pool.again(size); ok {
+	if p, ok := e.pool.reuse(size); ok {
 		return p, size
 	}
 	p, err := e.machine.Alloc(size)
@@ -81,7 +83,8 @@ func (e *engine) take(n int) (Pointer, int) {
 	return p, size
 }
 
-// trim gives free memory back to the machine, once nothing uses it any more.
+// trim returns all free memory to the machine, after waiting for the kernels that may
+// still use it. It reports whether there was any.
 func (e *engine) trim() bool {
 	e.Sync()
 	any := false
@@ -97,7 +100,8 @@ func (e *engine) trim() bool {
 	return any
 }
 
-// alloc is zeros, as many floats as the memory has.
+// alloc returns zeroed memory for n elements. It zeroes up to the rounded size, as
+// floats.
 func (e *engine) alloc(n, width int) block {
 	b := e.reserve(n, width)
 	if e.err == nil {
@@ -106,7 +110,7 @@ func (e *engine) alloc(n, width int) block {
 	return b
 }
 
-// reserve is memory with any contents.
+// reserve returns memory for n elements with undefined contents.
 func (e *engine) reserve(n, width int) block {
 	if e.err != nil {
 		return block{n: n}
@@ -115,6 +119,7 @@ func (e *engine) reserve(n, width int) block {
 	return block{p, n, size}
 }
 
+// Alloc and AllocInts zero the memory, as the contract demands; AllocBytes does not.
 func (e *engine) Alloc(n int, elem device.Elem) device.Buffer {
 	return &buffer{block: e.alloc(n, width(elem)), elem: elem}
 }
@@ -122,37 +127,40 @@ func (e *engine) Alloc(n int, elem device.Elem) device.Buffer {
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
 func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.reserve(n, 1)} }
 
-// Free returns memory to the pool. Kernels that still use it run before those of its next owner.
+// Free returns memory to the pool. It need not wait for kernels that use the memory:
+// those of the next owner run after them.
 func (e *engine) Free(b device.Block) {
 	if b, numbers := b.(*buffer); numbers {
-		for _, r := range b.weights.made {
-			e.giveBack(&r.block)
+		for _, r := range b.weights.byPart {
+			e.release(&r.block)
 		}
 	}
-	e.giveBack(b.(interface{ memory() *block }).memory())
+	e.release(b.(interface{ memory() *block }).memory())
 }
 
-func (e *engine) giveBack(b *block) {
+// release returns a block's memory to the pool.
+func (e *engine) release(b *block) {
 	if b.p != 0 {
 		e.pool.free[b.size] = append(e.pool.free[b.size], b.p)
 	}
 	*b = block{}
 }
 
-// scratch is memory for n bytes that a kernel leaves to the next ones of the same call.
+// scratch returns memory for n bytes in which a kernel leaves results for the following
+// kernels of the same call. The next call of scratch returns the same memory.
 func (e *engine) scratch(n int) Pointer { return e.grow(&e.work, n) }
 
-// grow makes b memory for at least n bytes, with any contents.
+// grow makes b memory for at least n bytes, with undefined contents.
 func (e *engine) grow(b *block, n int) Pointer {
 	if n > b.size {
-		e.giveBack(b)
+		e.release(b)
 		*b = e.reserve(n, 1)
 	}
 	return b.p
 }
 
-// dense is m if it is floats whose rows follow one another, else a dense
-// stand-in of the same shape.
+// dense returns m and true if its elements are contiguous floats; else scratch memory
+// for a contiguous float copy of the same shape, and false.
 func (e *engine) dense(m device.Mat) (mat, bool) {
 	v := view(m)
 	if m.Dense() && v.bf16 == 0 {
@@ -161,6 +169,8 @@ func (e *engine) dense(m device.Mat) (mat, bool) {
 	return mat{p: e.scratch(4 * m.Len()), rows: v.rows, cols: v.cols, stride: v.cols}, false
 }
 
+// Upload and Download transfer contiguous floats; other matrices pass through a copy
+// kernel and scratch memory.
 func (e *engine) Upload(dst device.Mat, src []float32) {
 	if dst.Len() == 0 {
 		return
@@ -184,16 +194,17 @@ func (e *engine) Download(dst []float32, src device.Mat) {
 	e.read(unsafe.Pointer(unsafe.SliceData(dst)), from.p, 4*len(dst))
 }
 
-// host is a buffer of n floats on the host.
-func (e *engine) host(n int) []float32 {
+// hostStage returns a buffer of n floats on the host, valid until the next call.
+func (e *engine) hostStage(n int) []float32 {
 	if cap(e.stage) < n {
 		e.stage = make([]float32, n)
 	}
 	return e.stage[:n]
 }
 
+// Upload64 and Download64 convert on the host.
 func (e *engine) Upload64(dst device.Mat, src []float64) {
-	narrow := e.host(len(src))
+	narrow := e.hostStage(len(src))
 	for i, v := range src {
 		narrow[i] = float32(v)
 	}
@@ -201,7 +212,7 @@ func (e *engine) Upload64(dst device.Mat, src []float64) {
 }
 
 func (e *engine) Download64(dst []float64, src device.Mat) {
-	narrow := e.host(len(dst))
+	narrow := e.hostStage(len(dst))
 	e.Download(narrow, src)
 	for i, v := range narrow {
 		dst[i] = float64(v)
@@ -220,7 +231,7 @@ func (e *engine) UploadBytes(dst device.Bytes, src []byte) {
 	e.write(dst.(*bytes).p, unsafe.Pointer(unsafe.SliceData(src)), len(src))
 }
 
-// view is m as kernels see it; without an address where m is not given.
+// view returns m as kernels see it, without an address if m is not given.
 func view(m device.Mat) mat {
 	if !m.Given() {
 		return mat{}
@@ -229,6 +240,7 @@ func view(m device.Mat) mat {
 	return mat{b.p + Pointer(width(b.elem)*m.Off), int64(m.Rows), int64(m.Cols), int64(m.Stride), flag(b.elem == device.BFloat16)}
 }
 
+// flag returns 1 if b is true, else 0: booleans in arguments are int64.
 func flag(b bool) int64 {
 	if b {
 		return 1
@@ -236,7 +248,7 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// Room counts what the pool would give back as free.
+// Room counts the pool's free memory as free.
 func (e *engine) Room() int {
 	if e.err != nil {
 		return 0
@@ -249,7 +261,8 @@ func (e *engine) Room() int {
 	return free
 }
 
-// AllocHost is memory of Go after a failure, so that callers may go on until they ask for Err.
+// AllocHost returns ordinary memory after a failure, so that callers may continue until
+// they check Err.
 func (e *engine) AllocHost(n int) []byte {
 	if n == 0 || e.err != nil {
 		return make([]byte, n)
@@ -259,18 +272,22 @@ func (e *engine) AllocHost(n int) []byte {
 		e.fail(err)
 		return make([]byte, n)
 	}
-	e.locked[p] = n
+	e.pinned[p] = n
 	return unsafe.Slice((*byte)(p), n)
 }
 
+// FreeHost ignores memory that is not page-locked, which AllocHost returns after a
+// failure.
 func (e *engine) FreeHost(b []byte) {
 	p := unsafe.Pointer(unsafe.SliceData(b))
-	if n, ours := e.locked[p]; ours {
-		delete(e.locked, p)
+	if n, ours := e.pinned[p]; ours {
+		delete(e.pinned, p)
 		e.fail(e.machine.FreeHost(p, n))
 	}
 }
 
+// SendBytes submits the queue first: the copy must follow the launches so far, which
+// may read dst.
 func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 	e.Submit()
 	if len(src) > 0 && e.err == nil {
@@ -278,6 +295,7 @@ func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 	}
 }
 
+// AwaitSent submits the queue first, since only later launches shall wait.
 func (e *engine) AwaitSent() {
 	e.Submit()
 	if e.err == nil {

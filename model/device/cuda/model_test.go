@@ -14,16 +14,16 @@ import (
 	"scalewm/model/nn"
 )
 
-// small has all that the kernels choose by: 17 tokens in heads of 64 columns,
-// windows of 3, odd widths.
+// small is a geometry that exercises every choice of kernels: 17 tokens in heads of 64
+// columns, windows of 3, odd widths.
 func small() lewm.Config {
 	return lewm.Config{ImageSize: 16, Patch: 4, Width: 64, Layers: 2, Heads: 1, MLP: 96, Dim: 25, Projector: 40,
 		PredictorDepth: 1, PredictorHeads: 2, PredictorHeadDim: 64, PredictorMLP: 48, Dropout: 0.1,
 		History: 3, FrameSkip: 1, Smoothed: 10, ActionDim: 2}
 }
 
-// trained is the parameters after a few whole steps of training on random
-// frames, and the latents of a rollout.
+// trained returns the parameters after some complete training steps on random frames,
+// and the latents of a rollout.
 func trained(t *testing.T, d device.Device, steps int) (params, latents []float64) {
 	t.Helper()
 	defer d.Close()
@@ -80,8 +80,9 @@ func trained(t *testing.T, d device.Device, steps int) (params, latents []float6
 	return params, latents
 }
 
-// far is the largest difference of two lists, relative to the largest number.
-func far(a, b []float64) (difference float64) {
+// relativeError returns the largest difference of two lists, relative to the largest
+// number of b.
+func relativeError(a, b []float64) (difference float64) {
 	var size float64
 	for i := range a {
 		difference, size = max(difference, math.Abs(a[i]-b[i])), max(size, math.Abs(b[i]))
@@ -89,9 +90,9 @@ func far(a, b []float64) (difference float64) {
 	return difference / size
 }
 
-// TestTraining: whole steps on the emulated GPU against the reference, and to
-// the bit against itself in another order of threads. From the second step on
-// the step is a graph with other arguments.
+// TestTraining compares complete training steps on the emulated GPU with the reference
+// kernels (package ref), and bit by bit with the same steps in another order of
+// threads. From the second step on the step runs as a graph with updated arguments.
 func TestTraining(t *testing.T) {
 	lib := emulator(t)
 	on := func(p device.Precision, order int) device.Device {
@@ -103,10 +104,11 @@ func TestTraining(t *testing.T) {
 	}
 	const steps = 3
 	params, latents := trained(t, ref.New(), steps)
-	// fp32: rounding, grown by three steps; bf16: two of its units in each product.
+	// fp32: rounding errors, amplified by three steps; bf16: every GEMM rounds its
+	// operands to 8 bits.
 	for p, allowed := range map[device.Precision]float64{device.FP32: 1e-5, device.BF16: 2e-2} {
 		gotParams, gotLatents := trained(t, on(p, 1), steps)
-		if f, l := far(gotParams, params), far(gotLatents, latents); !(f <= allowed) || !(l <= allowed) {
+		if f, l := relativeError(gotParams, params), relativeError(gotLatents, latents); !(f <= allowed) || !(l <= allowed) {
 			t.Errorf("%s: parameters are off by %.2g, latents by %.2g; %.2g is allowed", p, f, l, allowed)
 		}
 		againParams, againLatents := trained(t, on(p, 2), steps)

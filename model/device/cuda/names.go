@@ -1,5 +1,8 @@
 package cuda
 
+// The kernels of every GPU, in the order of names. Those of GEMM that exist for several
+// transpositions are adjacent, so that adding a device.Op to the first yields the right
+// one. Those of Hopper follow kernelCount (products.go).
 const (
 	kFill Kernel = iota
 	kCopy
@@ -44,10 +47,10 @@ const (
 	kSoftmin
 	kGather
 	kColor
-	kGemmFP32 // nn; nt and tn follow
+	kGemmFP32 // NN; NT and TN follow
 	kGemmFP32NT
 	kGemmFP32TN
-	kGemmWide // nn; nt follows, as below
+	kGemmWide // NN; NT follows, as for the next ones
 	kGemmWideNT
 	kGemmPieces
 	kGemmPiecesNT
@@ -71,6 +74,7 @@ const (
 	kernelCount
 )
 
+// names holds the kernels' names in the CUDA sources.
 var names = [kernelCount]string{
 	kFill: "fill", kCopy: "copy", kActivate: "activate_each", kActivateGrad: "activate_grad",
 	kAxpy: "axpy", kGateGrad: "gate_grad",
@@ -93,17 +97,19 @@ var names = [kernelCount]string{
 	kAttentionFewAny: "attention_few_any", kAttentionFewAnyGrad: "attention_few_any_grad",
 }
 
-// Kernels are the names of the kernels for an ISA, by their index.
+// Kernels returns the names of the kernels for an ISA, by their index. The slice must
+// not be modified.
 func Kernels(isa string) []string {
-	if warpgroups(isa) {
-		return append(names[:kernelCount:kernelCount], warpgroupNames...)
+	if hasWGMMA(isa) {
+		return append(names[:kernelCount:kernelCount], wgmmaNames...)
 	}
 	return names[:]
 }
 
+// String returns the kernel's name.
 func (k Kernel) String() string {
-	if k.warpgroups() {
-		return warpgroupNames[k-kernelCount]
+	if k.usesWGMMA() {
+		return wgmmaNames[k-kernelCount]
 	}
 	return names[k]
 }

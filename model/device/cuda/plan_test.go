@@ -17,7 +17,7 @@ func published() lewm.Config {
 		History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
 }
 
-// tally counts the launches that a Hopper GPU without kernels is asked for.
+// tally counts the launches on a Hopper GPU without kernels.
 type tally struct {
 	*recorder
 	launches map[Kernel]int
@@ -37,23 +37,23 @@ func (c *tally) Run(launches []Launch, _ []byte) error {
 }
 
 func (c *tally) Graph(launches []Launch, _ []byte) (Graph, error) {
-	return started{c, slices.Clone(launches)}, nil
+	return countedGraph{c, slices.Clone(launches)}, nil
 }
 
-type started struct {
+type countedGraph struct {
 	c        *tally
 	launches []Launch
 }
 
-func (s started) Update(int, []byte) error { return nil }
-func (s started) Close() error             { return nil }
-func (s started) Start() error {
+func (s countedGraph) Update(int, []byte) error { return nil }
+func (s countedGraph) Close() error             { return nil }
+func (s countedGraph) Start() error {
 	s.c.count(s.launches)
 	return nil
 }
 
-// planning is CEM of tier T1 on the published geometry: 30 iterations of 300
-// candidates of 5 blocks, 30 elites.
+// planning is CEM of tier T1 on the published geometry: 30 iterations of 300 candidates
+// of 5 blocks, 30 elites.
 type planning struct {
 	d                                       device.Device
 	model                                   *lewm.Model
@@ -102,12 +102,12 @@ func (s *planning) run() {
 	s.d.Download(make([]float32, s.mean.Len()), s.mean)
 }
 
-// TestPlanLaunches bounds the launches of a plan: each waits for the one before,
-// and 20 ms have room for 7,600 of 2.6 us.
+// TestPlanLaunches bounds the number of launches of a plan. Each waits for its
+// predecessor, and 20 ms allow 7,600 launches of 2.6 us.
 func TestPlanLaunches(t *testing.T) {
 	c := &tally{&recorder{room: 1 << 50}, map[Kernel]int{}}
 	s := newPlanning(t, c, 1)
-	s.run() // memory
+	s.run() // allocates memory
 	clear(c.launches)
 	s.run()
 	total := 0
@@ -120,7 +120,8 @@ func TestPlanLaunches(t *testing.T) {
 	}
 }
 
-// BenchmarkPlanHost is what a plan costs the host: queueing and comparing launches.
+// BenchmarkPlanHost measures what a plan costs the host: queueing and comparing
+// launches.
 func BenchmarkPlanHost(b *testing.B) {
 	for _, episodes := range []int{1, 100} {
 		b.Run(fmt.Sprint(episodes), func(b *testing.B) {

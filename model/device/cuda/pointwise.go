@@ -6,23 +6,26 @@ import (
 	"scalewm/model/device"
 )
 
-// Sizes of kernels/common.cuh.
+// Sizes of kernels/common.cuh, and of the grid of kernels whose blocks loop.
 const (
 	threads = 256
 	warps   = threads / 32
-	tile    = 1024 // columns of a row that a block works on
+	tile    = 1024 // columns of a row that a block processes
 
-	// resident is the count of blocks that are on a Hopper at a time at least, 4 on each of 132 multiprocessors: enough
-	// for kernels whose blocks go on to the next piece.
+	// resident is the number of blocks of 256 threads that an H100 holds at once at
+	// least, 4 on each of 132 SMs. Kernels whose blocks loop over their work need no
+	// more.
 	resident = 528
 )
 
+// ceil returns a/b, rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// tiles is the grid of a kernel that works element by element.
+// tiles returns the grid of an element-wise kernel.
 func tiles(rows, cols int) int { return rows * ceil(cols, tile) }
 
-// flat is ms as rows of one length each, as few as can be: one where all are dense.
+// flat presents matrices of one shape as a single row each if all of them are
+// contiguous. Blocks of 1,024 columns then fill the GPU whatever the shape.
 func flat(ms ...*mat) {
 	for _, m := range ms {
 		if m.p != 0 && m.stride != m.cols && m.rows > 1 {
@@ -34,7 +37,7 @@ func flat(ms ...*mat) {
 	}
 }
 
-// at is m from n numbers further on.
+// at returns m shifted by n elements.
 func (m mat) at(n int64) mat {
 	width := int64(4)
 	if m.bf16 != 0 {
@@ -44,23 +47,25 @@ func (m mat) at(n int64) mat {
 	return m
 }
 
-// reshape is the same numbers in other rows.
+// reshape returns the same contiguous elements as rows x cols.
 func (m mat) reshape(rows, cols int64) mat {
 	m.rows, m.cols, m.stride = rows, cols, cols
 	return m
 }
 
-// repeated is a row seen as so many.
+// repeated presents a row as a matrix of `rows` equal rows, by a stride of 0.
 func repeated(row device.Mat, rows int64) mat {
 	m := view(row)
 	m.rows, m.stride = rows, 0
 	return m
 }
 
-// each queues an element-wise kernel on matrices of one shape.
+// each queues an element-wise kernel on matrices of one shape; eachWith does so with
+// further arguments.
 func (e *engine) each(k Kernel, out, in []mat) { e.eachWith(k, out, in, eachArgs{}) }
 
 func (e *engine) eachWith(k Kernel, out, in []mat, args eachArgs) {
+	// All matrices must be flattened together or not at all.
 	var all [8]*mat
 	n := copy(args.out[:], out)
 	for i := range n {
@@ -74,11 +79,12 @@ func (e *engine) eachWith(k Kernel, out, in []mat, args eachArgs) {
 	e.tiled(k, &args)
 }
 
-// tiled queues an element-wise kernel whose matrices keep their shapes.
+// tiled queues an element-wise kernel without flattening its matrices.
 func (e *engine) tiled(k Kernel, args *eachArgs) {
 	launch(e, k, tiles(int(args.out[0].rows), int(args.out[0].cols)), threads, 0, args)
 }
 
+// fill sets all elements of dst.
 func (e *engine) fill(dst mat, v float64) {
 	e.eachWith(kFill, []mat{dst}, nil, eachArgs{alpha: v})
 }
@@ -86,10 +92,12 @@ func (e *engine) fill(dst mat, v float64) {
 func (e *engine) Fill(dst device.Mat, v float64) { e.fill(view(dst), v) }
 func (e *engine) Copy(dst, src device.Mat)       { e.each(kCopy, []mat{view(dst)}, []mat{view(src)}) }
 
-// CopyBlocks copies a block as one row where rows follow one another, and leaves what it
-// gathers rounded as well.
+// CopyBlocks copies one row of each block per launch or, if rows are contiguous, all of
+// a block as one long row. If it gathers rows into a contiguous matrix, it stores a
+// bf16 copy for the next GEMM as well.
 func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlock, rows int, add bool) {
 	n := device.Blocks(dst, dstBlock, src, srcBlock, rows)
+	// A view with the first row of every block; the loop below moves it from row to row.
 	to, from := view(dst), view(src)
 	to.stride, from.stride = to.stride*int64(dstBlock), from.stride*int64(srcBlock)
 	to.rows, from.rows = int64(n), int64(n)
@@ -99,8 +107,8 @@ func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlo
 	}
 	if dst.Dense() && src.Dense() {
 		to.cols, from.cols = to.cols*int64(rows), from.cols*int64(rows)
-		if n > 0 && !add && dstBlock == rows && dst.Cols%lanes == 0 && dst.Rows == n*rows {
-			args.out[1] = e.next(dst).reshape(to.rows, to.cols)
+		if n > 0 && !add && dstBlock == rows && dst.Cols%vectorBF16 == 0 && dst.Rows == n*rows {
+			args.out[1] = e.roundedOutput(dst).reshape(to.rows, to.cols)
 		}
 		rows = 1
 	}
@@ -111,7 +119,7 @@ func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlo
 		to, from = to.at(int64(dst.Stride)), from.at(int64(src.Stride))
 	}
 	if args.out[1].p != 0 {
-		e.leftRounded(dst)
+		e.markRounded(dst)
 	}
 }
 
@@ -135,7 +143,8 @@ func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	e.each(kModulateGrad, []mat{view(dx), view(dscale), view(dshift)}, []mat{view(dy), view(x), view(scale)})
 }
 
-// Tokens is one kernel where rows follow one another and are read four numbers at a time.
+// Tokens uses a single kernel if rows are contiguous and can be read four elements at a
+// time.
 func (e *engine) Tokens(dst, first, table, rows device.Mat) {
 	n, blocks := table.Rows, dst.Rows/table.Rows
 	if !dst.Dense() || !table.Dense() || !rows.Dense() || dst.Cols%4 != 0 {
@@ -151,12 +160,14 @@ func (e *engine) AddRepeated(dst, a, b device.Mat) {
 		&eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(a), view(b)}})
 }
 
-// DropoutApply leaves dst rounded as well: it is a gradient on its way to products.
+// DropoutApply stores a bf16 copy of dst as well: a GEMM usually reads it next.
 func (e *engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
-	e.eachWith(kDropout, []mat{view(dst), e.next(dst)}, []mat{view(x)}, eachArgs{alpha: float64(d.P), key: d.Key})
-	e.leftRounded(dst)
+	e.eachWith(kDropout, []mat{view(dst), e.roundedOutput(dst)}, []mat{view(x)}, eachArgs{alpha: float64(d.P), key: d.Key})
+	e.markRounded(dst)
 }
 
+// AdamW computes the bias corrections on the host. It marks cached bf16 copies of the
+// parameters as out of date.
 func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
 	launch(e, kAdamW, min(resident, tiles(1, p.Cols)), threads, 0, &adamArgs{
 		p: view(p), g: view(g), m: view(m), v: view(v), sumsq: view(sumsq),
@@ -166,9 +177,12 @@ func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
 	changed(p, true)
 }
 
-// tileMost is the shared memory that a block has without giving up neighbours on its multiprocessor.
-const tileMost = 48 << 10
+// maxTileShared is the most shared memory of a block of patches_bf16 in bytes: what a
+// block may use without opting in, and little enough for several blocks per SM.
+const maxTileShared = 48 << 10
 
+// Patches folds the normalization into one scale and shift per channel: (px/255 -
+// Mean)/Std = px*scale + shift.
 func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	args := patchArgs{dst: view(dst), px: px.(*bytes).p, frames: int64(px.Len() / f.Bytes()), size: int64(f.Size), patch: int64(f.Patch)}
 	if f.List == nil {
@@ -188,8 +202,9 @@ func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	launch(e, kPatches, dst.Rows, threads, 0, &args)
 }
 
-// strips says whether patches_bf16 can cut the frames, and the shared memory that it wants.
+// strips reports whether patches_bf16 supports the frames, and the shared memory that
+// it needs.
 func strips(dst device.Mat, f device.Frames) (shared int, ok bool) {
 	shared = f.Size / f.Patch * ceil(dst.Cols, 8) * 16
-	return shared, dst.BF16() && f.Patch%2 == 0 && f.Size%4 == 0 && dst.Off%8 == 0 && dst.Stride%8 == 0 && shared <= tileMost
+	return shared, dst.BF16() && f.Patch%2 == 0 && f.Size%4 == 0 && dst.Off%8 == 0 && dst.Stride%8 == 0 && shared <= maxTileShared
 }

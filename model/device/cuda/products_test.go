@@ -9,9 +9,10 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// TestTilesAgree: whatever tile the engine chooses, an element has the same bits. A GPU
-// that one block keeps busy gets the largest tiles, one of 2 blocks the middle ones where
-// the inner dimension is long, one of a million blocks the smallest.
+// TestTilesAgree checks that an element has the same bits whatever tile the engine
+// chooses. A GPU that one block keeps busy gets the largest tiles, one of 2 blocks the
+// middle ones where the inner dimension is long, and one of a million blocks the
+// smallest.
 func TestTilesAgree(t *testing.T) {
 	lib := emulator(t)
 	for _, s := range []shape{
@@ -23,10 +24,11 @@ func TestTilesAgree(t *testing.T) {
 	}
 }
 
-// shape of a product.
+// shape is the shape of a GEMM.
 type shape struct{ m, n, k int }
 
-// tilesAgree compares a product on GPUs of so many blocks, the i-th on machine(i).
+// tilesAgree compares the results of a GEMM on GPUs that blocks[i] blocks keep busy,
+// the i-th on machine(i).
 func tilesAgree(t *testing.T, op device.Op, s shape, machine func(i int) cuda.Machine, blocks []int) {
 	t.Helper()
 	var want []float64
@@ -48,7 +50,8 @@ func tilesAgree(t *testing.T, op device.Op, s shape, machine func(i int) cuda.Ma
 	}
 }
 
-// productOf is the results of the epilogues that have code of their own, and of one that has not.
+// productOf returns the results of the epilogues for which epilogue.cuh has forms, and
+// of a general one.
 func productOf(d device.Device, op device.Op, m, n, k int) (all []float64) {
 	count := uint64(0)
 	random := func(alloc func(device.Device, int, int) device.Mat, rows, cols int) device.Mat {
@@ -71,12 +74,12 @@ func productOf(d device.Device, op device.Op, m, n, k int) (all []float64) {
 		{Act: device.GELU, Grad: short}, {Act: device.SiLU, Scale: bias, Drop: device.Dropout{P: 0.3, Key: 1}, Add: true},
 	}
 	if k > 768 {
-		epilogues = epilogues[1:2] // long sums take their time
+		epilogues = epilogues[1:2] // long inner dimensions are slow to emulate
 	}
 	for _, ep := range epilogues {
 		for _, like := range []device.Mat{whole, short} {
 			if like.BF16() && ep.Add {
-				continue // sums of activations are float32
+				continue // activations are never added to: sums are float32
 			}
 			dst := random(device.NewMat, m, n)
 			if like.BF16() {

@@ -9,8 +9,8 @@ import (
 	"scalewm/model/nn"
 )
 
-// trainingMemory is what a training step asks of the GPU, in bytes: the step is
-// run on a machine without kernels.
+// trainingMemory returns the device memory of a training step in bytes. The step runs
+// on a machine without kernels.
 func trainingMemory(t *testing.T, c lewm.Config, clips int, p device.Precision) int {
 	t.Helper()
 	r := &recorder{room: 1 << 50}
@@ -35,8 +35,8 @@ func trainingMemory(t *testing.T, c lewm.Config, clips int, p device.Precision) 
 	return 1<<50 - r.room
 }
 
-// TestSizes holds the sizes that docs/gpu.md and package gpu's error name: those
-// of the presets, with some room, and not twice what is needed.
+// TestSizes checks the sizes that docs/gpu.md and package gpu's error message name:
+// those of the presets with some margin, but at most twice what is needed.
 func TestSizes(t *testing.T) {
 	paper := published()
 	small := paper

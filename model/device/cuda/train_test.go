@@ -50,14 +50,15 @@ func (noise) Frame(row int, dst []byte) error {
 	return nil
 }
 
-// full is a machine without room for frames, and what the pool has free does not help.
-type full struct{ cuda.Machine }
+// noRoom is a machine that reports no room for frames, so little that the pool's free
+// memory does not help.
+type noRoom struct{ cuda.Machine }
 
-func (full) Room() (int, error) { return -1 << 40, nil }
+func (noRoom) Room() (int, error) { return -1 << 40, nil }
 
-// TestResidentOrSent: whole trainings on the emulated GPU, whose copies beside
-// kernels come as late as they may. Frames that stay on it and frames that are sent
-// step by step give the same weights.
+// TestResidentOrSent runs complete trainings on the emulated GPU, whose overlapping
+// copies arrive as late as possible. Frames that stay on the device and frames that are
+// sent step by step must give the same weights.
 func TestResidentOrSent(t *testing.T) {
 	lib, data := emulator(t), noise{small().ImageSize}
 	weights := func(m cuda.Machine) []byte {
@@ -77,7 +78,7 @@ func TestResidentOrSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		run, err := os.ReadFile(filepath.Join(o.Out, "run.json"))
-		_, sent := m.(full)
+		_, sent := m.(noRoom)
 		if err != nil || bytes.Contains(run, []byte(`"frames_on_device": true`)) == sent {
 			t.Errorf("%v, run.json %s", err, run)
 		}
@@ -88,7 +89,7 @@ func TestResidentOrSent(t *testing.T) {
 		return b
 	}
 	want := weights(lib.Machine(1))
-	if !bytes.Equal(weights(full{lib.Machine(2)}), want) {
-		t.Error("frames that are sent give other weights than frames that stay on the device")
+	if !bytes.Equal(weights(noRoom{lib.Machine(2)}), want) {
+		t.Error("frames sent step by step give other weights than frames that stay on the device")
 	}
 }

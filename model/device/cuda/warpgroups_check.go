@@ -8,7 +8,7 @@ import (
 	"scalewm/model/device"
 )
 
-// borrowed is a machine that outlives an engine, under another ISA.
+// borrowed is a machine under another ISA that an engine may use but not close.
 type borrowed struct {
 	Machine
 	isa string
@@ -17,37 +17,42 @@ type borrowed struct {
 func (b borrowed) ISA() string  { return b.isa }
 func (b borrowed) Close() error { return nil }
 
-// CheckWarpgroups multiplies the same matrices by warpgroups and by the products that
-// every GPU has, in all tiles, and says where they differ. Both add in float32 what bf16
-// gives exactly, in another order.
+// CheckWarpgroups multiplies the same matrices by the wgmma kernels, in all tiles, and
+// by the mma.sync kernels, and returns an error if they differ. Package gpu calls it
+// when it opens a Hopper GPU, and falls back to Ampere's kernels on an error. Both add
+// the same exact products of bf16 numbers in float32, but in different orders.
 func CheckWarpgroups(m Machine) error {
 	for _, c := range []struct {
 		op        device.Op
-		k, blocks int // blocks of a GPU that the tile suits
+		k, blocks int // the engine's number of blocks, which selects the tile
 	}{
 		{device.NN, 136, 1}, {device.NT, 136, 1}, {device.NN, 200, 1}, {device.NT, 200, 1}, {device.TN, 136, 1},
 		{device.NT, 200, 5}, {device.NN, 72, 1 << 20}, {device.NT, 72, 1 << 20}, {device.TN, 72, 1 << 20},
 	} {
-		got, err := checkedProduct(borrowed{m, m.ISA()}, c.op, c.k, c.blocks)
+		got, err := checkGemm(borrowed{m, m.ISA()}, c.op, c.k, c.blocks)
 		if err != nil {
-			return fmt.Errorf("products by wgmma: %w", err)
+			return fmt.Errorf("GEMM by wgmma: %w", err)
 		}
-		want, err := checkedProduct(borrowed{m, "sm_80"}, c.op, c.k, c.blocks)
+		want, err := checkGemm(borrowed{m, "sm_80"}, c.op, c.k, c.blocks)
 		if err != nil {
-			return fmt.Errorf("products by mma.sync: %w", err)
+			return fmt.Errorf("GEMM by mma.sync: %w", err)
 		}
 		for i, w := range want {
-			if d := math.Abs(float64(got[i] - w)); !(d <= 1e-3) { // tensor cores cut off bits of sums; a mistake is far larger
-				return fmt.Errorf("products by wgmma are off by %g from those by mma.sync (form %d, inner dimension %d)", d, c.op, c.k)
+			// Tensor cores truncate intermediate sums; a mistake in layout or
+			// synchronization gives far larger differences. The condition also catches
+			// NaN.
+			if d := math.Abs(float64(got[i] - w)); !(d <= 1e-3) {
+				return fmt.Errorf("results of wgmma and mma.sync differ by %g (operation %d, inner dimension %d)", d, c.op, c.k)
 			}
 		}
 	}
 	return nil
 }
 
-// checkedProduct is the numbers of a product of more rows than a panel's warpgroups have at once, and of more columns
-// than it has, and of the sums that TN makes beside it.
-func checkedProduct(m Machine, op device.Op, k, blocks int) ([]float32, error) {
+// checkGemm returns the result of a GEMM and the column sums that TN computes with it.
+// It has more rows than the warpgroups of a panel process at once, more columns than a
+// panel, and neither number is a multiple of the large tiles.
+func checkGemm(m Machine, op device.Op, k, blocks int) ([]float32, error) {
 	d, err := newEngine(m, device.BF16, blocks)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"scalewm/model/device/devicetest"
 )
 
-// TestWarpgroups is the contract's suite of bf16 on an emulated Hopper GPU.
+// TestWarpgroups runs the conformance suite of bf16 on an emulated Hopper GPU.
 func TestWarpgroups(t *testing.T) {
 	lib := emulator(t)
 	devicetest.Run(t, func(t *testing.T, order int) device.Device {
@@ -21,7 +21,7 @@ func TestWarpgroups(t *testing.T) {
 	})
 }
 
-// recorder notes the kernels that run.
+// recorder records the kernels that run.
 type recorder struct {
 	cuda.Machine
 	ran map[string]bool
@@ -34,7 +34,8 @@ func (r recorder) Run(launches []cuda.Launch, args []byte) error {
 	return r.Machine.Run(launches, args)
 }
 
-// TestCheckWarpgroups: the check that a GPU passes when it starts passes here, and tries all of Hopper's own kernels.
+// TestCheckWarpgroups checks that the self-test of a Hopper GPU passes on the emulator
+// and runs every wgmma kernel.
 func TestCheckWarpgroups(t *testing.T) {
 	r := recorder{emulator(t).Hopper(1), map[string]bool{}}
 	if err := cuda.CheckWarpgroups(r); err != nil {
@@ -42,14 +43,15 @@ func TestCheckWarpgroups(t *testing.T) {
 	}
 	for _, name := range cuda.Kernels(r.ISA()) {
 		if strings.HasPrefix(name, "wgmma_") && !r.ran[name] {
-			t.Errorf("kernel %s is not tried", name)
+			t.Errorf("kernel %s does not run in the self-test", name)
 		}
 	}
 }
 
-// TestWarpgroupTilesAgree: whatever tile the engine chooses, an element has the same bits.
-// A GPU that one block keeps busy gets panels, or where the inner dimension is
-// longer the largest tiles, one of 4 blocks the middle ones, one of a million the smallest.
+// TestWarpgroupTilesAgree checks that an element has the same bits whatever tile the
+// engine chooses. A GPU that one block keeps busy gets panels or, where the inner
+// dimension is longer, the largest tiles; one of 4 blocks the middle ones, and one of a
+// million the smallest.
 func TestWarpgroupTilesAgree(t *testing.T) {
 	lib := emulator(t)
 	for _, s := range []shape{{200, 200, 40}, {3, 24, 192}, {230, 65, 200}} {

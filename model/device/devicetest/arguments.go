@@ -9,14 +9,14 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// call is a call of a kernel: the shapes of its matrices in the order of
-// device.Arguments, and what to do with them.
+// call is a call of a kernel: the shapes of its matrices, in the order of
+// device.Arguments, and a function that calls it with such matrices.
 type call struct {
 	shapes [][2]int
 	run    func(d device.Device, m []device.Mat)
 }
 
-// shapesOf reads "4x5 1x5 ...".
+// shapesOf parses "4x5 1x5 ...".
 func shapesOf(list string) (out [][2]int) {
 	for _, f := range strings.Fields(list) {
 		var s [2]int
@@ -26,7 +26,8 @@ func shapesOf(list string) (out [][2]int) {
 	return out
 }
 
-// calls is one call of every kernel that takes matrices.
+// calls returns one call of every kernel that takes matrices, with all optional
+// matrices given.
 func calls() map[string]call {
 	heads := device.Heads{Seqs: 2, Len: 3, Heads: 2, Dim: 4, Block: 1}
 	frames := device.Frames{Count: 2, Size: 4, Patch: 2, Std: [3]float64{1, 1, 1}}
@@ -34,6 +35,8 @@ func calls() map[string]call {
 		return device.BatchNorm{Gamma: m[0], Beta: m[1], Mean: m[2], Var: m[3], Momentum: 0.1, Eps: 1e-5}
 	}
 	list := map[string]call{}
+	// Index lists are not in the table of arguments: run allocates them, and they are
+	// all zero, a valid index everywhere.
 	add := func(kernel, shapes string, run func(d device.Device, m []device.Mat)) {
 		list[kernel] = call{shapesOf(shapes), run}
 	}
@@ -44,6 +47,7 @@ func calls() map[string]call {
 	add("Fill", "4x5", func(d device.Device, m []device.Mat) { d.Fill(m[0], 2) })
 	add("Copy", "4x5 4x5", func(d device.Device, m []device.Mat) { d.Copy(m[0], m[1]) })
 	add("CopyBlocks", "6x5 4x5", func(d device.Device, m []device.Mat) { d.CopyBlocks(m[0], 3, m[1], 2, 2, true) })
+	// TN, since only TN accepts SumA.
 	add("Gemm", "4x5 6x4 6x5 1x5 1x5 4x5 4x5 4x5 4x5 1x4", func(d device.Device, m []device.Mat) {
 		d.Gemm(device.TN, m[0], m[1], m[2], device.Epilogue{Scale: m[3], Bias: m[4], Pre: m[5], Grad: m[6], Act: device.GELU,
 			Gate: m[7], Ungated: m[8], SumA: m[9]})
@@ -102,26 +106,28 @@ func calls() map[string]call {
 	return list
 }
 
-// pretended is a buffer that says that it stores bf16: what looks inside is
-// reached only after the arguments were looked at.
-type pretended struct{ device.Buffer }
+// fakeBF16 is a buffer of float32 that claims to store bf16. It must be used only
+// where the call is rejected, before a kernel looks inside.
+type fakeBF16 struct{ device.Buffer }
 
-func (pretended) Elem() device.Elem { return device.BFloat16 }
+func (fakeBF16) Elem() device.Elem { return device.BFloat16 }
 
-// zeros are the matrices of a call, of which those in bf16 pretend to be so stored.
+// zeros returns zero matrices for a call. Those in bf16 claim to store bf16.
 func (c call) zeros(d device.Device, bf16 map[int]bool) (list []device.Mat) {
 	for i, s := range c.shapes {
 		m := device.NewMat(d, s[0], s[1])
 		if bf16[i] {
-			m.Buf = pretended{m.Buf}
+			m.Buf = fakeBF16{m.Buf}
 		}
 		list = append(list, m)
 	}
 	return list
 }
 
-// arguments walks the table of arguments: a kernel computes what ref does with
-// each argument as bf16 that may be so stored, and refuses every other.
+// arguments checks the table device.Arguments. With an argument stored as bf16 where
+// the table allows it, a kernel must compute what the reference does; where the table
+// does not allow it, the call must panic. Arguments that must be stored alike
+// (Together) are tested together, and must panic alone.
 func arguments(t *testing.T, d device.Device) {
 	all := calls()
 	for kernel, args := range device.Arguments() {
@@ -133,7 +139,8 @@ func arguments(t *testing.T, d device.Device) {
 			t.Errorf("%s has %d matrices in the table and %d in its test", kernel, len(args), len(c.shapes))
 			continue
 		}
-		c.run(d, c.zeros(d, nil)) // all of Float32 is taken
+		c.run(d, c.zeros(d, nil)) // Float32 is always accepted
+		// Arguments that must be stored alike are tested as a group.
 		together := map[int]bool{}
 		for i, a := range args {
 			if a.Together {
@@ -145,7 +152,7 @@ func arguments(t *testing.T, d device.Device) {
 			if a.BF16 && !a.Together {
 				computed(t, d, kernel, c, alone)
 			} else {
-				refused(t, d, kernel, c, alone)
+				rejected(t, d, kernel, c, alone)
 			}
 		}
 		if len(together) > 0 {
@@ -154,12 +161,15 @@ func arguments(t *testing.T, d device.Device) {
 	}
 }
 
-// computed compares a call with ref, the chosen arguments as the device stores activations.
+// computed compares a call with the reference, with the chosen arguments in the
+// device's storage format for activations. Inputs are representable in bf16, and the
+// tolerance is two units of its last bit, since results may be stored as bf16 too.
 func computed(t *testing.T, d device.Device, kernel string, c call, bf16 map[int]bool) {
 	t.Helper()
 	name := fmt.Sprint(kernel, " with bf16 in ", bf16)
 	run := testCase{name, func(k *kit) {
 		var list []device.Mat
+		// k.short on both devices gives numbers that survive the storage as bf16.
 		for i, s := range c.shapes {
 			m := k.short(s[0], s[1])
 			if bf16[i] {
@@ -171,13 +181,16 @@ func computed(t *testing.T, d device.Device, kernel string, c call, bf16 map[int
 		}
 		c.run(k.Device, list)
 		for i, m := range list {
+			// Inputs are recorded too: a kernel must not change them.
 			k.keep(fmt.Sprintf("%s: argument %d", name, i), m, false, 2*bf16Factor)
 		}
 	}}
 	compare(t, run.results(t, d, setting{}), run.results(t, ref.New(), setting{}))
 }
 
-func refused(t *testing.T, d device.Device, kernel string, c call, bf16 map[int]bool) {
+// rejected checks that a call with the chosen arguments as bf16 panics with the
+// kernel's name.
+func rejected(t *testing.T, d device.Device, kernel string, c call, bf16 map[int]bool) {
 	t.Helper()
 	defer func() {
 		if text := fmt.Sprint(recover()); !strings.HasPrefix(text, "device: "+kernel+": arguments do not fit") {

@@ -6,10 +6,11 @@ import (
 	"scalewm/model/device"
 )
 
-// bf16Factor widens the tolerance to a unit of the last of bf16's eight bits.
+// bf16Factor widens the tolerance to one unit in the last of bf16's eight bits.
 const bf16Factor = 0x1p-8 / fp32Tolerance
 
-// bf16s are the kernels that take bf16, on numbers that bf16 holds.
+// bf16s returns the kernels that accept bf16, on numbers that bf16 represents
+// exactly.
 func bf16s() []testCase {
 	list := []testCase{{"bf16/LayerNorm", bf16Norm}, {"bf16/rest", bf16Rest}, {"bf16/residual", residual}, {"bf16/Patches", patches}}
 	for op := device.NN; op <= device.TN; op++ {
@@ -31,8 +32,9 @@ func bf16s() []testCase {
 	}})
 }
 
-// shapesOfBF16Heads are those of heads that tensor cores take, with all that they
-// choose by: windows, masks, dropout, more rows than a GPU's block has room for.
+// shapesOfBF16Heads are attentions that fit tensor cores, with everything on which
+// their kernels' choice depends: few and many tokens, masks, dropout, fewer queries
+// than keys, and more rows than a GPU's thread block processes.
 var shapesOfBF16Heads = []device.Heads{
 	{Seqs: 3, Len: 4, Heads: 2, Dim: 64, Block: 1, Drop: device.Dropout{P: 0.3, Key: 5}},
 	{Seqs: 3, Len: 2, Heads: 2, Dim: 128},
@@ -43,11 +45,14 @@ var shapesOfBF16Heads = []device.Heads{
 	{Seqs: 1, Len: 291, Heads: 1, Dim: 64, Queries: 140},
 }
 
+// bf16ByToken are attentions whose rows are ordered by token.
 var bf16ByToken = []device.Heads{
 	{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1, Queries: 1, ByToken: true},
 	{Seqs: 3, Len: 20, Heads: 2, Dim: 64, Block: 5, Queries: 5, ByToken: true},
 }
 
+// bf16Gemm tests GEMMs with bf16 factors: bf16 and float32 results, epilogues that
+// read and write bf16, a float32 factor next to a bf16 one, and SumA.
 func bf16Gemm(k *kit, op device.Op, m, n, inner int) {
 	a, b := k.bf16(m, inner), k.bf16(inner, n)
 	if op == device.NT {
@@ -80,6 +85,7 @@ func bf16Gemm(k *kit, op device.Op, m, n, inner int) {
 	}
 }
 
+// bf16Norm tests norms that read or write bf16.
 func bf16Norm(k *kit) {
 	for _, s := range [][2]int{{17, 5}, {65, 193}, {193, 96}} {
 		m, n := k.batch(s[0]), s[1]
@@ -100,8 +106,9 @@ func bf16Norm(k *kit) {
 	}
 }
 
-// residual: products read float32 gradients as the kernel before them left them,
-// whichever that is.
+// residual tests GEMMs on float32 gradients right after each kernel that writes such
+// gradients: a backend may cache the rounded copy of a factor, and must notice that
+// the factor has changed.
 func residual(k *kit) {
 	for _, s := range [][3]int{{65, 192, 40}, {33, 77, 20}} {
 		m, n := k.batch(s[0]), s[1]
@@ -128,6 +135,7 @@ func residual(k *kit) {
 	}
 }
 
+// bf16Rest tests the remaining kernels that accept bf16.
 func bf16Rest(k *kit) {
 	for _, s := range [][2]int{{1, 1}, {37, 77}, {300, 33}} {
 		m, n := k.batch(s[0]), s[1]

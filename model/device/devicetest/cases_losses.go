@@ -8,6 +8,8 @@ import (
 	"scalewm/model/device"
 )
 
+// shapesOfHeads are attentions with one and with few tokens, more than a vector or a
+// strip, odd widths, masks, dropout, and fewer queries than tokens.
 var shapesOfHeads = []device.Heads{
 	{Seqs: 3, Len: 1, Heads: 2, Dim: 16},
 	{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1},
@@ -21,6 +23,7 @@ var shapesOfHeads = []device.Heads{
 	{Seqs: 1, Len: 257, Heads: 1, Dim: 64},
 }
 
+// attentions returns the cases of both orders of rows.
 func attentions() []testCase {
 	list := []testCase{{"Attention/byToken", byToken}}
 	for _, h := range shapesOfHeads {
@@ -30,14 +33,16 @@ func attentions() []testCase {
 	return list
 }
 
+// attention tests the forward pass, with and without lse, and the backward pass.
 func attention(k *kit, h device.Heads, bf16 bool) {
 	h.Seqs = k.batch(h.Seqs)
 	in, out, factor := k.in, k.out, 1.0
 	if bf16 {
-		// Probabilities and the gradients of scores are rounded too.
+		// Backends round probabilities and gradients of scores to bf16 too.
 		in, out, factor = k.bf16, k.bf16Out, 2*bf16Factor
 	}
 	queries, rows, inner := h.Seqs*h.QueryCount(), h.Seqs*h.Len, h.Heads*h.Dim
+	// k and v are columns of one matrix, as models store them.
 	q, kv, dq, dkv := in(queries, inner), in(rows, 2*inner), out(queries, inner), out(rows, 2*inner)
 	key, v := kv.Columns(0, inner), kv.Columns(inner, inner)
 	y, lse, dy := out(queries, inner), k.out(h.Seqs*h.Heads, h.QueryCount()), in(queries, inner)
@@ -51,7 +56,8 @@ func attention(k *kit, h device.Heads, bf16 bool) {
 	k.keep("out without lse", dy, true, factor)
 }
 
-// byToken: the other order of rows gives the same numbers.
+// byToken checks that rows ordered by token give the same results as rows ordered by
+// sequence.
 func byToken(k *kit) {
 	for _, h := range []device.Heads{
 		{Seqs: k.batch(5), Len: 3, Heads: 4, Dim: 32, Block: 1, Queries: 1, ByToken: true},
@@ -61,6 +67,8 @@ func byToken(k *kit) {
 	}
 }
 
+// attentionByToken runs an attention by token, and the same attention on reordered
+// rows. Both results are compared with the reference.
 func attentionByToken(k *kit, h device.Heads, bf16 bool) {
 	in, result, factor, inner := k.in, k.out, 1.0, h.Heads*h.Dim
 	if bf16 {
@@ -69,26 +77,31 @@ func attentionByToken(k *kit, h device.Heads, bf16 bool) {
 	mats := []device.Mat{in(h.Seqs*h.Queries, inner), in(h.Seqs*h.Len, inner), in(h.Seqs*h.Len, inner)}
 	out, turned, back := result(h.Seqs*h.Queries, inner), result(h.Seqs*h.Queries, inner), result(h.Seqs*h.Queries, inner)
 	k.Attention(out, device.Mat{}, mats[0], mats[1], mats[2], h)
+	// plain is the same attention with rows ordered by sequence; mats become its
+	// inputs.
 	plain := h
 	plain.ByToken = false
 	for i, m := range mats {
 		mats[i] = result(m.Rows, inner)
-		turn(k, mats[i], m, m.Rows/h.Seqs)
+		reorderRows(k, mats[i], m, m.Rows/h.Seqs)
 	}
 	k.Attention(turned, device.Mat{}, mats[0], mats[1], mats[2], plain)
-	turn(k, back, out, h.Queries)
+	reorderRows(k, back, out, h.Queries)
 	k.keep("in the usual order", turned, false, factor)
 	k.keep("by token", back, false, factor)
 }
 
-// turn copies rows by token, tokens of them a sequence, to rows by sequence.
-func turn(k *kit, dst, src device.Mat, tokens int) {
+// reorderRows copies rows ordered by token, with `tokens` tokens per sequence, to rows
+// ordered by sequence.
+func reorderRows(k *kit, dst, src device.Mat, tokens int) {
 	seqs := src.Rows / tokens
 	for t := range tokens {
 		k.Upload64(dst.Every(t, tokens), k.values(src.RowRange(t*seqs, seqs)))
 	}
 }
 
+// losses returns the kernels of device.Losses, and SIGReg for inputs from all zeros
+// to far outside of the normal's range.
 func losses() []testCase {
 	list := []testCase{{"MSE", func(k *kit) {
 		for _, s := range [][2]int{{1, 1}, {65, 193}, {3, 9000}} {
@@ -103,6 +116,8 @@ func losses() []testCase {
 		}
 	}}, {"PairDistance", pairDistance}, {"Correlation", correlation}, {"LatentCost", latentCost}, {"Patches", patches}}
 	for _, s := range [][3]int{{16, 4, 33}, {2, 1, 5}, {128, 1, 20}, {5, 3, 16}} {
+		// spread is the standard deviation of u. At 12, t_k u goes through many
+		// periods.
 		for _, spread := range []float64{0, 1e-5, 1, 4, 12} {
 			name := fmt.Sprintf("SIGReg/%dx%dx%d/%g", s[0], s[1], s[2], spread)
 			list = append(list, testCase{name, func(k *kit) {
@@ -110,14 +125,16 @@ func losses() []testCase {
 				k.Axpy(u, spread, k.in(s[0]*s[1], s[2]))
 				k.SIGReg(loss, du, u, s[1], 0.09)
 				k.all("loss", loss)
-				k.keep("du", du, false, 4) // turned 16 times
+				k.keep("du", du, false, 4) // backends may compute 16 knots by repeated rotation
 			}})
 		}
 	}
 	return list
 }
 
+// pairDistance uses each row in many pairs, so that the gradient accumulates.
 func pairDistance(k *kit) {
+	// 301 pairs of 40 rows: each row is in about 15 of them.
 	z, pairs := k.in(40, 49), k.ints(2*301, 40)
 	dst, dz := k.out(1, 301), k.in(40, 49)
 	k.PairDistance(dst, z, pairs)
@@ -126,6 +143,7 @@ func pairDistance(k *kit) {
 	k.all("dz", dz)
 }
 
+// correlation tests both forms on correlated inputs.
 func correlation(k *kit) {
 	for _, n := range []int{2, 65, 4096} {
 		for _, form := range []device.CorrelationForm{device.Authors, device.Paper} {
@@ -134,13 +152,14 @@ func correlation(k *kit) {
 			result, dx := k.out(1, 2), k.out(1, n)
 			k.Correlation(result, dx, x, y, form, 0.1)
 			k.all("result", result)
-			if n > 2 { // of two points the correlation is one and its gradient rounding noise
+			if n > 2 { // two points always correlate fully; the gradient is rounding noise
 				k.all("dx", dx)
 			}
 		}
 	}
 }
 
+// latentCost tests one and several patches per frame.
 func latentCost(k *kit) {
 	const episodes, candidates = 3, 21
 	for _, s := range [][2]int{{1, 192}, {5, 17}} {
@@ -152,20 +171,22 @@ func latentCost(k *kit) {
 	}
 }
 
-// patches: of even and odd size, with an edge that belongs to none; all frames, and
-// all but the first of a list with the last one, repetitions and no order; and those in the middle.
+// patches tests frames and patches of even and odd size, with an edge that belongs to
+// no patch; all frames, a list with repetitions and without order from its second
+// entry on, and frames from the middle.
 func patches(k *kit) {
 	for _, s := range []struct{ size, patch int }{{12, 4}, {15, 5}, {20, 6}, {56, 14}} {
-		const there = 4
+		const count = 4
 		f := device.Frames{Size: s.size, Patch: s.patch, Mean: [3]float64{0.485, 0.456, 0.406}, Std: [3]float64{0.229, 0.224, 0.225}}
-		px := make([]byte, there*f.Bytes())
+		px := make([]byte, count*f.Bytes())
 		for i := range px {
 			px[i] = byte(rng.Philox(5, uint64(i))[0])
 		}
 		b := k.AllocBytes(len(px))
 		k.UploadBytes(b, px)
+		// With a list, the frames are those from its second entry (First = 1) on.
 		for _, list := range [][]int32{nil, {1, 3, 0, 0, 2, 3}} {
-			f.Count, f.First, f.List = k.batch(there), 0, nil
+			f.Count, f.First, f.List = k.batch(count), 0, nil
 			if list != nil {
 				f.Count, f.First, f.List = k.batch(len(list)-1), 1, device.NewInts(k, list)
 			}
@@ -173,7 +194,8 @@ func patches(k *kit) {
 			dst := k.out(rows, cols)
 			k.Patches(dst, b, f)
 			k.rows("patches", dst)
-			// Tensor cores want rows that begin at multiples of 8 numbers.
+			// Rows that begin at multiples of 8 numbers, as tensor cores need, and rows
+			// that do not.
 			for _, pad := range []int{0, (8 - cols%8) % 8} {
 				stored := k.bf16Out(rows, cols+pad).Columns(0, cols)
 				k.Patches(stored, b, f)
@@ -187,6 +209,7 @@ func patches(k *kit) {
 	}
 }
 
+// search returns the kernels of the optimiser and of CEM.
 func search() []testCase {
 	return []testCase{{"Normal", normal}, {"Planner", planner}, {"AdamW", adamW}, {"SumSquares", func(k *kit) {
 		for _, s := range [][2]int{{1, 1}, {65, 193}, {1, 100000}} {
@@ -197,6 +220,7 @@ func search() []testCase {
 	}}}
 }
 
+// normal tests offsets that are not multiples of 4, and above 2^32.
 func normal(k *kit) {
 	keys := []uint64{1, 0xdeadbeefcafe, math.MaxUint64}
 	for _, offset := range []uint64{0, 3, 1 << 34} {
@@ -206,6 +230,7 @@ func normal(k *kit) {
 	}
 }
 
+// planner runs an iteration of CEM: candidates, elites, and their moments.
 func planner(k *kit) {
 	const episodes, count, width, elites = 3, 60, 50, 9
 	mean, std, cand := k.in(episodes, width), k.in(episodes, width), k.out(episodes*count, width)
@@ -213,6 +238,7 @@ func planner(k *kit) {
 	k.all("candidates", cand)
 	costs, idx := k.in(episodes, count), k.AllocInts(episodes*elites)
 	k.SmallestK(idx, costs, elites)
+	// Indices are recorded as numbers.
 	list := make([]int32, episodes*elites)
 	k.DownloadInts(list, idx)
 	k.all("elites", k.mat(1, len(list), func(_, c int) float64 { return float64(list[c]) }))
@@ -223,7 +249,9 @@ func planner(k *kit) {
 	k.all("mean alone", mean)
 }
 
+// adamW runs three steps, with clipping from the second on.
 func adamW(k *kit) {
+	// n is prime, and larger than a task of device/cpu.
 	const n = 20011
 	p, m, v, sum := k.in(1, n), k.zero(1, n), k.zero(1, n), k.out(1, 1)
 	for step := 1; step <= 3; step++ {

@@ -8,7 +8,8 @@ import (
 	"scalewm/model/device"
 )
 
-// planners are what iCEM, MPPI and the gradient planner add to CEM's kernels.
+// planners returns the kernels that iCEM, MPPI and the gradient solver need in
+// addition to CEM's.
 func planners() []testCase {
 	list := []testCase{{"Clip", clip}, {"Lerp", lerp}, {"Chosen", chosen}}
 	for _, s := range [][3]int{{1, 2, 1}, {37, 5, 10}, {65, 4, 6}, {17, 5, 25}, {3, 9, 130}} {
@@ -16,13 +17,15 @@ func planners() []testCase {
 			rows, h, a := k.batch(s[0]), s[1], s[2]
 			dst := k.out(rows, h*a)
 			k.Color(dst, k.in(rows, h*a), k.in(1, h))
-			// A series whose deviation is small against its offset loses bits to the division.
+			// If the deviation of a series is small compared with its mean, the
+			// division amplifies rounding errors.
 			k.keep("dst", dst, true, 20)
 		}})
 	}
 	return list
 }
 
+// clip tests bounds that differ by column.
 func clip(k *kit) {
 	for _, s := range sizes {
 		rows, cols := k.batch(s[0]), s[1]
@@ -35,6 +38,7 @@ func clip(k *kit) {
 	}
 }
 
+// lerp tests the weights 0 and 1, which must give x and dst themselves.
 func lerp(k *kit) {
 	for _, s := range sizes {
 		for _, keep := range []float64{0, 0.1, 1} {
@@ -45,14 +49,17 @@ func lerp(k *kit) {
 	}
 }
 
-// chosen runs all kernels on the best of each episode's candidates.
+// chosen runs all kernels that work on the best of each episode's candidates.
 func chosen(k *kit) {
 	const count, width = 37, 53
 	episodes := k.batch(6)
 	cand, costs := k.in(episodes*count, width), k.in(episodes, count)
 	for _, n := range []int{1, 9, count} {
+		// The best one, some, and all candidates, in order of their costs.
 		idx := k.AllocInts(episodes * n)
 		k.SmallestK(idx, costs, n)
+		// Low temperatures give all weight to the best, high ones nearly equal
+		// weights.
 		for _, temperature := range []float64{0.01, 0.5, 64} {
 			weights, mean := k.out(episodes, n), k.out(episodes, width)
 			k.Softmin(weights, costs, idx, temperature)
@@ -60,6 +67,7 @@ func chosen(k *kit) {
 			k.rows(fmt.Sprint("weights", n, temperature), weights)
 			k.rows(fmt.Sprint("mean", n, temperature), mean)
 		}
+		// Gather may copy fewer than the chosen.
 		for _, keep := range []int{1, (n + 1) / 2, n} {
 			dst := k.out(episodes*keep, width)
 			k.Gather(dst, cand, idx, n)
@@ -68,9 +76,10 @@ func chosen(k *kit) {
 	}
 }
 
-// infinite: costs without an end, and numbers that are none.
+// infinite tests infinite costs and NaN, whose results are known.
 func infinite(t *testing.T, k *kit) {
 	inf, nan := math.Inf(1), math.NaN()
+	// Weights of one episode whose candidates are all chosen.
 	weights := func(temperature float64, costs ...float64) []float64 {
 		n := len(costs)
 		all := make([]int32, n)
@@ -81,11 +90,12 @@ func infinite(t *testing.T, k *kit) {
 		k.Softmin(w, k.of(costs...), device.NewInts(k, all), temperature)
 		return k.values(w)
 	}
-	expect(t, "weights of +Inf beside a number", weights(0.5, inf, 2, inf), 0, 1, 0)
+	expect(t, "weights of +Inf and a number", weights(0.5, inf, 2, inf), 0, 1, 0)
 	expect(t, "weights of +Inf alone", weights(0.5, inf, inf), 0.5, 0.5)
 	expect(t, "weights of -Inf", weights(0.5, 1, -inf, inf), 0, 1, 0)
 	expect(t, "weights far apart", weights(0.5, 1e30, 1, 1), 0, 0.5, 0.5)
 
+	// Clip limits infinities, and NaN stays NaN.
 	x := k.of(nan, -2, inf, 0.5)
 	k.Clip(x, k.of(-1, -1, -1, -1), k.of(1, 1, 1, 1))
 	expect(t, "clipped", k.values(x), nan, -1, 1, 0.5)
@@ -98,6 +108,7 @@ func infinite(t *testing.T, k *kit) {
 		}
 	}
 
+	// -inf is the best cost of all, and is not counted.
 	costs, counts := k.mat(3, 3, func(r, c int) float64 { return []float64{nan, 1, nan, 2, 3, 4, inf, -inf, 5}[3*r+c] }), k.zero(3, 1)
 	k.NaNToInf(costs, counts)
 	expect(t, "NaN and +Inf of each row", k.values(counts), 2, 0, 1)
@@ -107,6 +118,7 @@ func infinite(t *testing.T, k *kit) {
 	}
 }
 
+// panics reports whether f panics.
 func panics(f func()) (did bool) {
 	defer func() { did = recover() != nil }()
 	f()

@@ -1,7 +1,22 @@
-// Package devicetest holds every backend to the reference: the same kernels on
-// the same random inputs, in odd sizes, on dense and strided matrices; and to
-// the contract's promise that results depend neither on the number of threads
-// nor on what else is computed at the same time.
+// Package devicetest is the conformance suite of device.Device. A backend passes it
+// from a test of its own:
+//
+//	func TestConformance(t *testing.T) { devicetest.Run(t, open) }
+//
+// Run checks three things:
+//
+//   - Correctness: every kernel, on random inputs of odd and of typical sizes, agrees with
+//     the float64 reference (device/ref) within a tolerance relative to the largest number
+//     of the result. Edge cases, where formulas break down, are compared with known values.
+//   - Invariance, as package device promises: results have the same bits on 1, 2 and 3
+//     threads, for dense and strided matrices, and for part of the batch.
+//   - Bounds: kernels write nothing outside of a view, which lies in a buffer full of NaN,
+//     and reject arguments in a storage format that they do not support.
+//
+// A case is a function that creates inputs with a kit, runs kernels and records
+// results. The same function runs on the device under test and on the reference; the
+// inputs depend on the case's name and their order only, so that both see the same
+// numbers.
 package devicetest
 
 import (
@@ -13,15 +28,17 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// Open makes a device with so many threads.
+// Open returns a new device with the given number of threads. The suite closes it.
 type Open func(t *testing.T, threads int) device.Device
 
-// fp32Tolerance is the allowed difference from the reference, relative to the
-// largest number of a result: 32 roundings of float32.
+// fp32Tolerance is the allowed difference from the reference, relative to the largest
+// number of a result: 32 roundings of float32.
 const fp32Tolerance = 2e-6
 
-// Run is the conformance suite.
+// Run is the conformance suite. It opens several devices at a time.
 func Run(t *testing.T, open Open) {
+	// One device runs most checks, one case after the other, as a training run would:
+	// a case must not depend on what cases before it left in the device's scratch.
 	one := opened(t, open, 1)
 	for _, c := range cases(one.Kind().Precision) {
 		t.Run(c.name, func(t *testing.T) {
@@ -34,13 +51,15 @@ func Run(t *testing.T, open Open) {
 	t.Run("memory", func(t *testing.T) { memory(t, one) })
 }
 
+// opened opens a device that is closed at the end of the test.
 func opened(t *testing.T, open Open, threads int) device.Device {
 	d := open(t, threads)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
 
-// invariance compares bits: 1, 2 and 3 threads, strided or not, part of the batch alone.
+// invariance compares bits: on 1, 2 and 3 threads, with dense and strided matrices,
+// and with part of the batch.
 func invariance(t *testing.T, one, two, three device.Device) {
 	for _, c := range cases(one.Kind().Precision) {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,7 +71,9 @@ func invariance(t *testing.T, one, two, three device.Device) {
 	}
 }
 
-// Unchanged compares bits: all cases as they are and, on the same device, after change, until what that returns is called.
+// Unchanged runs all cases, calls change, runs them again on the same device and
+// checks that the bits are the same. The function that change returns is called after
+// each case.
 func Unchanged(t *testing.T, d device.Device, change func() (restore func())) {
 	for _, c := range cases(d.Kind().Precision) {
 		t.Run(c.name, func(t *testing.T) {
@@ -63,37 +84,42 @@ func Unchanged(t *testing.T, d device.Device, change func() (restore func())) {
 	}
 }
 
-// A testCase runs kernels on inputs of the kit's and shows their results to it.
+// testCase is a sequence of kernel calls whose inputs come from a kit and whose
+// results go to it.
 type testCase struct {
 	name string
 	run  func(k *kit)
 }
 
-// setting is how a case is run. part: with fewer rows; kit.batch says how many.
+// setting is how a case is run. strided: matrices are views within larger buffers.
+// part: the batch has fewer rows (see kit.batch).
 type setting struct{ strided, part bool }
 
-// result is what a kernel wrote. rows: each row depends on its own inputs only,
-// so that running part of the batch gives the first of them.
+// result is what a kernel wrote. rows: each row depends on its own inputs only, so
+// that running part of the batch gives the first rows of the result.
 type result struct {
 	name   string
 	values []float64
 	rows   bool
-	factor float64 // of the tolerance
+	factor float64 // by which the tolerance is multiplied
 }
 
+// kit runs one case on one device: it creates inputs and records results.
 type kit struct {
 	setting
 	device.Device
 	t       *testing.T
-	name    string
-	inputs  int
-	results []result
-	views   []view
+	name    string   // of the case; keys of random inputs depend on it
+	inputs  int      // number of random inputs so far
+	results []result // in the order of the kernel calls
+	views   []view   // all matrices, for untouched
 }
 
-// view is a matrix within a larger buffer, whose other numbers nobody may touch.
-type view struct{ m, whole device.Mat }
+// view is a matrix within a larger buffer, whose other numbers no kernel may write.
+type view struct{ m, outer device.Mat }
 
+// results runs the case and returns its results, after checking that no kernel wrote
+// outside of its views.
 func (c testCase) results(t *testing.T, d device.Device, s setting) []result {
 	t.Helper()
 	k := &kit{setting: s, Device: d, t: t, name: c.name}
@@ -103,12 +129,13 @@ func (c testCase) results(t *testing.T, d device.Device, s setting) []result {
 	}
 	for _, v := range k.views {
 		k.untouched(v)
-		d.Free(v.whole.Buf)
+		// Many cases run on one device, so their memory is freed early.
+		d.Free(v.outer.Buf)
 	}
 	return k.results
 }
 
-// batch is n, or less where only a part is run.
+// batch returns n, or two thirds of it if part of the batch is run.
 func (k *kit) batch(n int) int {
 	if k.part {
 		return max(1, n*2/3)
@@ -116,25 +143,31 @@ func (k *kit) batch(n int) int {
 	return n
 }
 
+// margin sets the surroundings of a strided view: its buffer has margin more rows and
+// 2*margin more columns.
 const margin = 3 // rows and columns around a strided view
 
-// mat is a rows x cols matrix of f.
+// mat returns a rows x cols matrix of the numbers f(r, c), rounded to float32 so that
+// the device and the reference start from the same numbers.
 func (k *kit) mat(rows, cols int, f func(r, c int) float64) device.Mat {
 	return k.matIn(device.NewMat, rows, cols, f)
 }
 
-// matIn is mat in memory that alloc gets.
+// matIn is mat in memory from alloc.
 func (k *kit) matIn(alloc func(d device.Device, rows, cols int) device.Mat, rows, cols int, f func(r, c int) float64) device.Mat {
-	whole := alloc(k.Device, rows, cols)
-	m := whole
+	outer := alloc(k.Device, rows, cols)
+	m := outer
 	if k.strided {
-		whole = alloc(k.Device, rows+margin, cols+2*margin)
-		m = whole.RowRange(1, rows).Columns(margin-1, cols)
-		nans := make([]float64, whole.Len())
+		outer = alloc(k.Device, rows+margin, cols+2*margin)
+		// One row above the view, the others below; columns on both sides, not
+		// equally many, so that the view's address has no special alignment.
+		m = outer.RowRange(1, rows).Columns(margin-1, cols)
+		// If a kernel reads outside of the view, NaN spreads to its result.
+		nans := make([]float64, outer.Len())
 		for i := range nans {
 			nans[i] = math.NaN()
 		}
-		k.Upload64(whole, nans)
+		k.Upload64(outer, nans)
 	}
 	values := make([]float64, 0, rows*cols)
 	for r := range rows {
@@ -143,20 +176,20 @@ func (k *kit) matIn(alloc func(d device.Device, rows, cols int) device.Mat, rows
 		}
 	}
 	k.Upload64(m, values)
-	k.views = append(k.views, view{m, whole})
+	k.views = append(k.views, view{m, outer})
 	return m
 }
 
-// untouched checks that the surroundings of a view are still NaN.
+// untouched checks that a view's surroundings are still NaN.
 func (k *kit) untouched(v view) {
 	k.t.Helper()
-	if v.m.Len() == v.whole.Len() {
+	if v.m.Len() == v.outer.Len() {
 		return
 	}
-	all := make([]float64, v.whole.Len())
-	k.Download64(all, v.whole)
+	all := make([]float64, v.outer.Len())
+	k.Download64(all, v.outer)
 	for i, x := range all {
-		r, c := i/v.whole.Cols-1, i%v.whole.Cols-(margin-1)
+		r, c := i/v.outer.Cols-1, i%v.outer.Cols-(margin-1)
 		inside := r >= 0 && r < v.m.Rows && c >= 0 && c < v.m.Cols
 		if !inside && !math.IsNaN(x) {
 			k.t.Errorf("%s: wrote %g outside of a view, at row %d, column %d of %s", k.name, x, r, c, v.m)
@@ -165,9 +198,9 @@ func (k *kit) untouched(v view) {
 	}
 }
 
-// number is a random number of a place, with deviation 1: the sum of three
-// uniforms of 21 bits from a mixed hash (the finaliser of SplitMix64), which
-// takes a tenth of the time of the program's own streams.
+// number returns a random number for position (r, c), with standard deviation 1: the
+// sum of three uniforms of 21 bits from a hash (the finaliser of SplitMix64). It
+// takes a tenth of the time of the program's random streams.
 func number(key uint64, r, c int) float32 {
 	x := key + (uint64(r)<<32|uint64(c))*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -177,20 +210,22 @@ func number(key uint64, r, c int) float32 {
 	return float32(x&low+x>>21&low+x>>42&low)*0x1p-20 - 3
 }
 
+// key returns the key of the next random input of the case.
 func (k *kit) key() uint64 {
 	k.inputs++
 	return rng.Key("devicetest", k.name, k.inputs)
 }
 
-// in is a matrix of random numbers. They depend on the case, on how many
-// matrices were made before and on their place, not on the shape.
+// in returns a matrix of random numbers. They depend on the case, on the number of
+// inputs before and on the position, not on the shape, so that part of a batch has
+// the first rows of the entire batch.
 func (k *kit) in(rows, cols int) device.Mat {
 	key := k.key()
 	return k.mat(rows, cols, func(r, c int) float64 { return float64(number(key, r, c)) })
 }
 
-// short is in with numbers that bf16 holds exactly, so that products of every
-// precision can be compared closely.
+// short is in with numbers that bf16 represents exactly, so that GEMMs of every
+// precision can be compared within the same tolerance.
 func (k *kit) short(rows, cols int) device.Mat {
 	key := k.key()
 	return k.mat(rows, cols, func(r, c int) float64 {
@@ -198,7 +233,8 @@ func (k *kit) short(rows, cols int) device.Mat {
 	})
 }
 
-// bf16 is short as the device stores activations, bf16Out is out so stored.
+// bf16 is short in the device's storage format for activations, bf16Out is out in
+// that format.
 func (k *kit) bf16(rows, cols int) device.Mat {
 	m := k.matIn(device.NewActivations, rows, cols, func(int, int) float64 { return 0 })
 	values := k.values(k.short(rows, cols))
@@ -210,16 +246,18 @@ func (k *kit) bf16Out(rows, cols int) device.Mat {
 	return k.matIn(device.NewActivations, rows, cols, func(int, int) float64 { return math.NaN() })
 }
 
-// out is a matrix for results, full of NaN so that what is not written shows.
+// out returns a matrix for results. It is full of NaN, so that elements that are not
+// written show.
 func (k *kit) out(rows, cols int) device.Mat {
 	return k.mat(rows, cols, func(int, int) float64 { return math.NaN() })
 }
 
+// zero returns a matrix of zeros.
 func (k *kit) zero(rows, cols int) device.Mat {
 	return k.mat(rows, cols, func(int, int) float64 { return 0 })
 }
 
-// ints are numbers from [0, below).
+// ints returns n random integers in [0, below).
 func (k *kit) ints(n, below int) device.Ints {
 	key := k.key()
 	list := make([]int32, n)
@@ -229,16 +267,21 @@ func (k *kit) ints(n, below int) device.Ints {
 	return device.NewInts(k, list)
 }
 
+// keep records the contents of m as a result. rows is explained at type result.
 func (k *kit) keep(name string, m device.Mat, rows bool, factor float64) {
 	values := make([]float64, m.Len())
 	k.Download64(values, m)
 	k.results = append(k.results, result{name, values, rows, factor})
 }
 
-// rows shows a result of which each row depends on its own inputs only, all one that depends on all.
+// rows records a result of which each row depends on its own inputs only; all records
+// one that depends on all inputs.
 func (k *kit) rows(name string, m device.Mat) { k.keep(name, m, true, 1) }
 func (k *kit) all(name string, m device.Mat)  { k.keep(name, m, false, 1) }
 
+// compare checks results against the reference. NaN equals NaN. The tolerance is
+// relative to the largest finite number of the result, since sums that cancel have no
+// relative accuracy.
 func compare(t *testing.T, got, want []result) {
 	t.Helper()
 	for i, w := range want {
@@ -253,6 +296,7 @@ func compare(t *testing.T, got, want []result) {
 			if g == v || math.IsNaN(g) && math.IsNaN(v) {
 				continue
 			}
+			// The comparison is negated so that a NaN fails.
 			if d, allowed := math.Abs(g-v), fp32Tolerance*w.factor*size; !(d <= allowed) {
 				t.Errorf("%s[%d] = %g, reference %g (difference %.2g of %.3g allowed)", w.name, j, g, v, d, allowed)
 				break
@@ -261,7 +305,9 @@ func compare(t *testing.T, got, want []result) {
 	}
 }
 
-// same compares bits. Where got has fewer numbers, they are the first rows.
+// same compares bits. If a case was run on part of the batch, results with fewer
+// numbers are compared with the first rows, and results that depend on all rows are
+// skipped.
 func same(t *testing.T, how string, got, want []result) {
 	t.Helper()
 	for i, g := range got {
@@ -271,6 +317,7 @@ func same(t *testing.T, how string, got, want []result) {
 		}
 		for j, v := range g.values {
 			if math.Float64bits(v) != math.Float64bits(w.values[j]) && !(math.IsNaN(v) && math.IsNaN(w.values[j])) {
+				// A sum over fewer rows of the batch is another number.
 				if how == "part of the batch" && !w.rows {
 					break
 				}

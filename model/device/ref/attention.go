@@ -6,33 +6,38 @@ import (
 	"scalewm/model/device"
 )
 
-// head is one head of one sequence: q, k, v, ... are rows of Dim numbers by token.
+// head is one head of one sequence. Its part of q, k, v, ... is Dim columns of the
+// sequence's rows.
 type head struct {
 	device.Heads
 	index int // seq*Heads + head
 }
 
+// heads calls f for every head of every sequence.
 func heads(h device.Heads, f func(head)) {
 	for i := range h.Seqs * h.Heads {
 		f(head{h, i})
 	}
 }
 
-// part is what row r of m has in this head.
+// part returns this head's columns of row r of m.
 func (h head) part(m device.Mat, r int) []float64 {
 	col := (h.index % h.Heads.Heads) * h.Dim
 	return row(m, r)[col : col+h.Dim]
 }
 
-// query is what query i, counted from the first query, has in m; key what token j has.
+// query returns this head's numbers of query i in m, a matrix with one row per query;
+// i is counted from the first query.
 func (h head) query(m device.Mat, i int) []float64 {
 	return h.part(m, h.Row(h.index/h.Heads.Heads, i, h.QueryCount()))
 }
 
+// key returns this head's numbers of token j in m, a matrix with one row per token.
 func (h head) key(m device.Mat, j int) []float64 {
 	return h.part(m, h.Row(h.index/h.Heads.Heads, j, h.Len))
 }
 
+// dot returns the dot product of a and b.
 func dot(a, b []float64) (sum float64) {
 	for i, v := range a {
 		sum += v * b[i]
@@ -40,13 +45,14 @@ func dot(a, b []float64) (sum float64) {
 	return sum
 }
 
+// addScaled: dst += alpha x.
 func addScaled(dst []float64, alpha float64, x []float64) {
 	for i, v := range x {
 		dst[i] += alpha * v
 	}
 }
 
-// scores are the scaled products of query i with the keys that it sees.
+// scores returns q_i.k_j/sqrt(Dim) for the keys j that query i attends to.
 func (h head) scores(q, k device.Mat, i int) []float64 {
 	s := make([]float64, h.Keys(i))
 	for j := range s {
@@ -55,12 +61,16 @@ func (h head) scores(q, k device.Mat, i int) []float64 {
 	return s
 }
 
-// keep is the dropout factor of query i and key j.
+// keep returns the dropout factor of query i and key j. The element index counts all
+// tokens as queries, so that it does not depend on Queries.
 func (h head) keep(i, j int) float64 {
+	// Queries are the last tokens of a sequence.
 	token := i + h.Len - h.QueryCount()
 	return keep(h.Drop, uint64((h.index*h.Len+token)*h.Len+j))
 }
 
+// logSumExp returns log(sum of exp(s)). Subtracting the largest number first keeps
+// the exponentials from overflowing.
 func logSumExp(s []float64) float64 {
 	top := math.Inf(-1)
 	for _, v := range s {
@@ -73,6 +83,7 @@ func logSumExp(s []float64) float64 {
 	return top + math.Log(sum)
 }
 
+// Attention: p_ij = exp(s_ij - lse_i), out_i = sum over j of p_ij keep_ij v_j.
 func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 	heads(hs, func(h head) {
 		for i := range h.QueryCount() {
@@ -90,7 +101,15 @@ func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 	})
 }
 
+// AttentionGrad recomputes p_ij = exp(s_ij - lse_i) from lse. With do_i the gradient
+// of out_i and D_i = do_i.out_i:
+//
+//	dv_j  = sum over i of p_ij keep_ij do_i
+//	ds_ij = p_ij (keep_ij do_i.v_j - D_i) / sqrt(Dim)
+//	dq_i  = sum over j of ds_ij k_j
+//	dk_j  = sum over i of ds_ij q_i
 func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs device.Heads) {
+	// All three are sums over several (query, key) pairs, so they start at zero.
 	for _, m := range []device.Mat{dq, dk, dv} {
 		e.Fill(m, 0)
 	}
@@ -109,9 +128,13 @@ func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs
 	})
 }
 
+// Patches: row r of dst is patch r%Grid of its frame, in row-major order of patches.
+// Column i holds channel i/p^2 of pixel (i/p%p, i%p) of the patch.
 func (engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	side, p := f.Size/f.Patch, f.Patch
 	for r := range dst.Rows {
+		// (py, x0) is the upper left pixel of the patch. Frames.List maps to frames
+		// of px.
 		frame, py, x0 := f.First+r/f.Grid(), r%f.Grid()/side*p, r%side*p
 		if f.List != nil {
 			frame = int(f.List.(ints)[frame])

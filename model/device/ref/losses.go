@@ -6,6 +6,8 @@ import (
 	"scalewm/model/device"
 )
 
+// MSE: loss = the mean of d^2 with d = pred - target. Its gradient is 2 d/n for pred
+// and -2 d/n for target.
 func (engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
 	var sum float64
 	n := float64(pred.Len())
@@ -24,8 +26,9 @@ func (engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64)
 	set(loss, sum/n)
 }
 
-// knots are SIGReg's 17 points t_k = 3k/16, the reference's characteristic
-// function there and the trapezoid's weights times the window (docs/sources.md#sigreg).
+// knots returns SIGReg's 17 points t_k = 3k/16, the characteristic function
+// exp(-t^2/2) of the normal distribution there, and the weights: those of the
+// trapezoidal rule, doubled, times the window exp(-t^2/2) (docs/sources.md#sigreg).
 func knots() (t, ref, weight [17]float64) {
 	const step = 3.0 / 16
 	for k := range t {
@@ -38,12 +41,17 @@ func knots() (t, ref, weight [17]float64) {
 	return t, ref, weight
 }
 
+// SIGReg, for each frame f and projection m, compares the means c_k and s_k over
+// clips of cos(t_k u) and sin(t_k u) with (ref_k, 0). The loss is the mean over f and
+// m of clips * sum_k w_k ((c_k - ref_k)^2 + s_k^2). In the gradient the factor
+// `clips` cancels with the 1/clips of the means.
 func (engine) SIGReg(loss, du, u device.Mat, frames int, weight float64) {
 	t, ref, w := knots()
 	clips, count := u.Rows/frames, float64(frames*u.Cols)
 	var total float64
 	for f := range frames {
 		for m := range u.Cols {
+			// The empirical characteristic function of this projection at every knot.
 			var c, s [17]float64
 			for b := range clips {
 				for k := range t {
@@ -59,6 +67,8 @@ func (engine) SIGReg(loss, du, u device.Mat, frames int, weight float64) {
 				if !du.Given() {
 					break
 				}
+				// d(c_k)/du_b = -t_k sin(t_k u_b)/clips, d(s_k)/du_b = t_k cos(t_k
+				// u_b)/clips.
 				var g float64
 				for k := range t {
 					sin, cos := math.Sincos(t[k] * row(u, b*frames+f)[m])
@@ -71,12 +81,13 @@ func (engine) SIGReg(loss, du, u device.Mat, frames int, weight float64) {
 	set(loss, total)
 }
 
-// pair are the two rows of z that pair k joins.
+// pair returns the two rows of z that pair k names.
 func pair(z device.Mat, pairs device.Ints, k int) (a, b []float64) {
 	p := pairs.(ints)
 	return row(z, int(p[k])), row(z, int(p[len(p)/2+k]))
 }
 
+// PairDistance: dst[k] = |z_i - z_j|^2.
 func (engine) PairDistance(dst, z device.Mat, pairs device.Ints) {
 	out := row(dst, 0)
 	for k := range out {
@@ -88,6 +99,8 @@ func (engine) PairDistance(dst, z device.Mat, pairs device.Ints) {
 	}
 }
 
+// PairDistanceGrad: dz_i += 2 g (z_i - z_j) and dz_j -= the same, with g = ddist[k].
+// A row may occur in many pairs.
 func (engine) PairDistanceGrad(dz, ddist, z device.Mat, pairs device.Ints) {
 	for k, g := range row(ddist, 0) {
 		a, b := pair(z, pairs, k)
@@ -100,9 +113,13 @@ func (engine) PairDistanceGrad(dz, ddist, z device.Mat, pairs device.Ints) {
 	}
 }
 
-// guard is the deviation below which Correlation gives up (SCALE's authors).
+// guard is the standard deviation below which Correlation gives up, as in the code of
+// SCALE's authors. It is also the epsilon that is added to deviations.
 const guard = 1e-6
 
+// Correlation: corr = mean((x-mx)(y-my)) / (sx sy), where sx and sy are the standard
+// deviations plus guard. The mean divides by K in both forms; the deviations divide
+// by K-1 in the authors' form and by K in the paper's.
 func (e engine) Correlation(result, dx, x, y device.Mat, form device.CorrelationForm, weight float64) {
 	xs, ys, n := row(x, 0), row(y, 0), float64(x.Cols)
 	divisor := n - 1
@@ -111,6 +128,7 @@ func (e engine) Correlation(result, dx, x, y device.Mat, form device.Correlation
 	}
 	mx, vx := moments(x.Cols, func(i int) float64 { return xs[i] })
 	my, vy := moments(y.Cols, func(i int) float64 { return ys[i] })
+	// moments divides by n; change the divisor.
 	dev, devY := math.Sqrt(vx*n/divisor), math.Sqrt(vy*n/divisor)
 	if dx.Given() {
 		e.Fill(dx, 0)
@@ -127,18 +145,23 @@ func (e engine) Correlation(result, dx, x, y device.Mat, form device.Correlation
 	row(result, 0)[0], row(result, 0)[1] = 1-corr, 0
 	for i := range xs {
 		if dx.Given() {
-			// d(sx)/dx_i = (x_i - mx) / (divisor*dev)
+			// The derivative of corr has two parts: that of the covariance, in which
+			// the means cancel since the deviations sum to zero, and that of 1/sx,
+			// with d(sx)/dx_i = (x_i - mx)/(divisor*dev). y is a constant.
 			row(dx, 0)[i] = -weight * ((ys[i]-my)/(n*sx*sy) - corr/sx*(xs[i]-mx)/(divisor*dev))
 		}
 	}
 }
 
+// LatentCost: dst[e][c] = the sum (or mean) over patches and columns of (pred -
+// goal)^2.
 func (engine) LatentCost(dst, pred, goal device.Mat, mean bool) {
 	patches := goal.Rows / dst.Rows
 	for e := range dst.Rows {
 		for c := range dst.Cols {
 			var sum float64
 			for p := range patches {
+				// Every candidate of an episode is compared with the same goal.
 				want := row(goal, e*patches+p)
 				for d, v := range row(pred, (e*dst.Cols+c)*patches+p) {
 					sum += (v - want[d]) * (v - want[d])

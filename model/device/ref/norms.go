@@ -6,7 +6,8 @@ import (
 	"scalewm/model/device"
 )
 
-// moments are the mean and the biased variance of the numbers at(0..n-1).
+// moments returns the mean and the biased variance of at(0), ..., at(n-1), with the
+// variance about the mean in a second pass.
 func moments(n int, at func(int) float64) (mean, variance float64) {
 	for i := range n {
 		mean += at(i)
@@ -19,6 +20,8 @@ func moments(n int, at func(int) float64) (mean, variance float64) {
 	return mean, variance / float64(n)
 }
 
+// LayerNorm, for each row: xhat = (x - mean)/sqrt(variance + eps), y = xhat*gamma +
+// beta.
 func (engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
 	for r := range x.Rows {
 		in, out := row(x, r), row(y, r)
@@ -40,6 +43,8 @@ func (engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
 	}
 }
 
+// AdaLN is written as two LayerNorms with the modulation m = outer*(1+Scale) + Shift
+// between them.
 func (e engine) AdaLN(y, x device.Mat, n device.AdaLN) {
 	dense := func() device.Mat { return device.NewMat(e, x.Rows, x.Cols) }
 	outer, m := dense(), dense()
@@ -52,10 +57,13 @@ func (e engine) AdaLN(y, x device.Mat, n device.AdaLN) {
 	e.LayerNorm(y, n.Inner, n.InnerInv, m, n.Gamma, n.Beta, n.InnerEps)
 }
 
+// LayerNormGrad, with g = dy*gamma and means over the row: dx = rstd*(g - mean(g) -
+// xhat*mean(g*xhat)); over all rows, dgamma += sum dy*xhat and dbeta += sum dy.
 func (engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat, add bool) {
 	g := make([]float64, dy.Cols)
 	for r := range dy.Rows {
 		dout, h, out := row(dy, r), row(xhat, r), row(dx, r)
+		// The two means over the row, of g and of g*xhat, on which every dx depends.
 		var sum, dot float64
 		for c := range g {
 			if dgamma.Given() {
@@ -78,6 +86,8 @@ func (engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat,
 	}
 }
 
+// BatchNorm normalises each column over the rows with the biased variance, and
+// updates the running variance with the unbiased one, as PyTorch does.
 func (engine) BatchNorm(y, xhat, rstd, x device.Mat, bn device.BatchNorm) {
 	n := float64(x.Rows)
 	for c := range x.Cols {
@@ -93,13 +103,16 @@ func (engine) BatchNorm(y, xhat, rstd, x device.Mat, bn device.BatchNorm) {
 			}
 			row(y, r)[c] = h*row(bn.Gamma, 0)[c] + row(bn.Beta, 0)[c]
 		}
+		// variance*n/(n-1) is the unbiased variance.
 		running(&row(bn.Mean, 0)[c], mean, bn.Momentum)
 		running(&row(bn.Var, 0)[c], variance*n/(n-1), bn.Momentum)
 	}
 }
 
+// running updates a running statistic.
 func running(old *float64, batch, momentum float64) { *old = (1-momentum)**old + momentum*batch }
 
+// BatchNormEval: y = (x - Mean)/sqrt(Var + Eps)*Gamma + Beta for each column.
 func (engine) BatchNormEval(y, x device.Mat, bn device.BatchNorm) {
 	each(x.Rows, func(_ int, v [][]float64) {
 		for c, in := range v[1] {
@@ -109,6 +122,8 @@ func (engine) BatchNormEval(y, x device.Mat, bn device.BatchNorm) {
 	}, y, x)
 }
 
+// BatchNormGrad, with means over the rows of a column: dx = gamma*rstd*(dy - mean(dy)
+// - xhat*mean(dy*xhat)), dgamma += sum dy*xhat and dbeta += sum dy.
 func (engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) {
 	n := float64(dy.Rows)
 	for c := range dy.Cols {

@@ -7,7 +7,7 @@ import (
 	"scalewm/model/device"
 )
 
-// each calls f with the rows of the given matrices, one row of each at a time.
+// each calls f for every row index, with v[i] = that row of ms[i].
 func each(rows int, f func(r int, v [][]float64), ms ...device.Mat) {
 	v := make([][]float64, len(ms))
 	for r := range rows {
@@ -18,6 +18,7 @@ func each(rows int, f func(r int, v [][]float64), ms ...device.Mat) {
 	}
 }
 
+// Activate: dst = act(x).
 func (engine) Activate(dst, x device.Mat, act device.Act) {
 	each(dst.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
@@ -26,6 +27,7 @@ func (engine) Activate(dst, x device.Mat, act device.Act) {
 	}, dst, x)
 }
 
+// ActivateGrad: dx = dy * act'(pre).
 func (engine) ActivateGrad(dx, dy, pre device.Mat, act device.Act) {
 	each(dx.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
@@ -34,6 +36,7 @@ func (engine) ActivateGrad(dx, dy, pre device.Mat, act device.Act) {
 	}, dx, dy, pre)
 }
 
+// Axpy: dst += alpha x.
 func (engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
 	each(dst.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
@@ -42,6 +45,7 @@ func (engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
 	}, dst, x)
 }
 
+// GateGrad is the gradient of out = gate*y.
 func (engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	each(dy.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
@@ -50,6 +54,7 @@ func (engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	}, dy, dgate, dout, gate, y)
 }
 
+// ModulateGrad is the gradient of out = x*(1+scale) + shift.
 func (engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	each(dx.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
@@ -59,6 +64,8 @@ func (engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	}, dx, dscale, dshift, dy, x, scale)
 }
 
+// Tokens: row 0 of each block is `first`, the others are consecutive rows of `rows`,
+// and row i of table is added to row i of each block.
 func (engine) Tokens(dst, first, table, rows device.Mat) {
 	for r := range dst.Rows {
 		block, i := r/table.Rows, r%table.Rows
@@ -73,6 +80,8 @@ func (engine) Tokens(dst, first, table, rows device.Mat) {
 	}
 }
 
+// AddRepeated: row r of dst belongs to row r*a.Rows/dst.Rows of a, rounded down,
+// since a's rows are repeated dst.Rows/a.Rows times each.
 func (engine) AddRepeated(dst, a, b device.Mat) {
 	for r := range dst.Rows {
 		out, x, y := row(dst, r), row(a, r*a.Rows/dst.Rows), row(b, r*b.Rows/dst.Rows)
@@ -82,6 +91,7 @@ func (engine) AddRepeated(dst, a, b device.Mat) {
 	}
 }
 
+// SumTable: table[p] += the sum of src[r] over r = p mod table.Rows.
 func (engine) SumTable(table, src device.Mat) {
 	for r := range src.Rows {
 		out, in := row(table, r%table.Rows), row(src, r)
@@ -91,11 +101,14 @@ func (engine) SumTable(table, src device.Mat) {
 	}
 }
 
-// keep is what dropout multiplies element i by.
+// keep returns the dropout factor of element i: 0 or 1/(1-P). The uniform number is
+// made from the upper 24 bits of word i%4 of Philox block i/4. The comparison is with
+// P as float32, as in the other backends.
 func keep(d device.Dropout, i uint64) float64 {
 	if d.P == 0 {
 		return 1
 	}
+	// A Philox block holds four words.
 	word := rng.Philox(d.Key, i/4)[i%4]
 	if float64(word>>8)*0x1p-24 < float64(d.P) {
 		return 0
@@ -103,6 +116,7 @@ func keep(d device.Dropout, i uint64) float64 {
 	return 1 / (1 - float64(d.P))
 }
 
+// DropoutApply: the element index is that of a dense matrix, whatever dst's stride.
 func (engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
 	each(dst.Rows, func(r int, v [][]float64) {
 		for c := range v[0] {
@@ -111,7 +125,9 @@ func (engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
 	}, dst, x)
 }
 
+// NormalizeColumns: dst[r][c] = src[r][c] / sqrt(sum over r of src[r][c]^2).
 func (engine) NormalizeColumns(dst, src device.Mat) {
+	// norms holds the sums of squares of all columns.
 	norms := make([]float64, src.Cols)
 	for r := range src.Rows {
 		for c, v := range row(src, r) {

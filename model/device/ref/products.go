@@ -9,26 +9,29 @@ import (
 	"scalewm/model/device"
 )
 
-// general is m as gonum sees it. The last row may end before its stride does.
+// general returns m in gonum's form. Its data may end with the last row's elements,
+// before that row's stride does.
 func general(m device.Mat) blas64.General {
 	return blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Stride, m.Cols), Data: m.Buf.(buffer)[m.Off:]}
 }
 
-// product is op(a) op(b) in fresh memory, rows of n numbers. It goes row by row:
-// gonum's Gemm sums large products in another order, and a row may not depend
-// on how many others there are.
+// product returns op(a) op(b) as a dense matrix. It multiplies row by row: gonum's
+// Gemm sums large products in another order than small ones, and a row must not
+// depend on how many other rows there are.
 func product(op device.Op, a, b device.Mat) blas64.General {
 	m, n, k := op.Dims(a, b)
 	out := blas64.General{Rows: m, Cols: n, Stride: max(1, n), Data: make([]float64, m*n)}
+	// Without terms the sums are zero, and gonum rejects empty operands.
 	if m*n*k == 0 {
 		return out
 	}
-	tb := blas.Trans
+	tb := blas.Trans // Gemv computes out = b^T x, for b of K x N
 	if op == device.NT {
 		tb = blas.NoTrans
 	}
 	ga, gb := general(a), general(b)
 	for r := range m {
+		// Row r of op(a): a column of a for TN.
 		x := blas64.Vector{N: k, Inc: 1, Data: ga.Data}
 		if op == device.TN {
 			x.Inc, x.Data = ga.Stride, x.Data[r:]
@@ -40,6 +43,7 @@ func product(op device.Op, a, b device.Mat) blas64.General {
 	return out
 }
 
+// Gemm applies the epilogue to each element in the order of device.Epilogue.
 func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	sums := product(op, a, b)
 	for r := range dst.Rows {
@@ -70,6 +74,7 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 			out[c] = put(out[c], v, ep.Add)
 		}
 	}
+	// The sums of A's columns, accumulated over its rows.
 	if ep.SumA.Given() {
 		for k := range a.Rows {
 			for c, v := range row(a, k) {
@@ -79,6 +84,8 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	}
 }
 
+// activate returns act(x): GELU x Phi(x), SiLU x sigmoid(x), ReLU max(x, 0). NaN
+// passes through all of them.
 func activate(act device.Act, x float64) float64 {
 	switch act {
 	case device.GELU:
@@ -93,7 +100,8 @@ func activate(act device.Act, x float64) float64 {
 	return x
 }
 
-// derivative is the derivative of activate at x.
+// derivative returns the derivative of activate at x. ReLU's is 0 at 0, as in
+// PyTorch.
 func derivative(act device.Act, x float64) float64 {
 	switch act {
 	case device.GELU:
@@ -109,7 +117,9 @@ func derivative(act device.Act, x float64) float64 {
 	return 1
 }
 
-// phi is the standard normal distribution function.
+// phi is the standard normal distribution function. Erfc keeps its relative accuracy
+// for large negative x, where 1+erf would cancel.
 func phi(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
+// sigmoid is the logistic function.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

@@ -8,8 +8,8 @@ import (
 	"scalewm/model/device"
 )
 
-// TestProductRowsStandAlone: a row of a product large enough for a blocked sum
-// is, to the bit, the row computed alone.
+// TestProductRowsStandAlone: a row of a product that is large enough for gonum's
+// blocked GEMM has the same bits as the row computed alone.
 func TestProductRowsStandAlone(t *testing.T) {
 	const m, n, k = 300, 140, 200
 	d := New()

@@ -12,11 +12,14 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// TestEdges holds the reference to known numbers and to its own batch invariance.
+// TestEdges runs the conformance suite on the reference itself. Comparing it with
+// itself is trivial, but the known values at edge cases and the invariance to the
+// batch are not.
 func TestEdges(t *testing.T) {
 	devicetest.Run(t, func(*testing.T, int) device.Device { return ref.New() })
 }
 
+// Expected numbers are those of rng.Normal.
 func TestNormalIsTheProgramsNormal(t *testing.T) {
 	d := ref.New()
 	m := device.NewMat(d, 2, 5)
@@ -30,7 +33,8 @@ func TestNormalIsTheProgramsNormal(t *testing.T) {
 	}
 }
 
-// bench is a device with random matrices to differentiate at.
+// bench is a reference device with a source of random matrices, at which gradients
+// are checked.
 type bench struct {
 	device.Device
 	rand *rand.Rand
@@ -56,7 +60,8 @@ func (b bench) values(m device.Mat) []float64 {
 	return v
 }
 
-// inner is the sum of a*b: with random weights it makes a loss of any output.
+// inner returns the sum of a*c. With random weights c it turns any output a into a
+// loss.
 func (b bench) inner(a, c device.Mat) float64 {
 	x, y := b.values(a), b.values(c)
 	var sum float64
@@ -66,7 +71,8 @@ func (b bench) inner(a, c device.Mat) float64 {
 	return sum
 }
 
-// gradient checks grad against central differences of loss in every number of x.
+// gradient compares grad with central differences of loss in every element of x. With
+// h = 1e-5, truncation and rounding errors are far below the tolerance.
 func (b bench) gradient(t *testing.T, what string, x, grad device.Mat, loss func() float64) {
 	t.Helper()
 	const h = 1e-5
@@ -100,7 +106,7 @@ func TestActivateGrad(t *testing.T) {
 	}
 }
 
-// product makes dst the product of x and y, element by element.
+// product computes dst = x*y, element by element.
 func (b *bench) product(dst, x, y device.Mat) {
 	v, w := make([]float64, x.Len()), make([]float64, y.Len())
 	b.Download64(v, x)
@@ -209,8 +215,8 @@ func TestCorrelationGrad(t *testing.T) {
 	}
 }
 
-// TestAdamW: two steps by hand. Step 1 of Adam moves every weight by lr (the
-// moments' corrections cancel), whatever the gradient's size, after the decay.
+// TestAdamW: two steps by hand. After the decay, step 1 of Adam moves every weight by
+// lr, whatever the size of the gradient, since the bias corrections cancel.
 func TestAdamW(t *testing.T) {
 	b := newBench("adamw")
 	p, g, m, v, sum := b.zero(1, 2), b.zero(1, 2), b.zero(1, 2), b.zero(1, 2), b.zero(1, 1)

@@ -7,7 +7,7 @@ import (
 	"scalewm/model/device"
 )
 
-// of is a matrix of rows.
+// of returns a matrix of the given rows.
 func of(d device.Device, rows ...[]float64) device.Mat {
 	m := device.NewMat(d, len(rows), len(rows[0]))
 	for r, v := range rows {
@@ -16,6 +16,7 @@ func of(d device.Device, rows ...[]float64) device.Mat {
 	return m
 }
 
+// is compares m with numbers computed by hand.
 func is(t *testing.T, what string, d device.Device, m device.Mat, want ...float64) {
 	t.Helper()
 	got := make([]float64, m.Len())
@@ -28,7 +29,8 @@ func is(t *testing.T, what string, d device.Device, m device.Mat, want ...float6
 	}
 }
 
-// TestPlanner holds the oracle itself to numbers worked out by hand.
+// TestPlanner compares the reference with numbers computed by hand, which the
+// comments derive.
 func TestPlanner(t *testing.T) {
 	d := New()
 

@@ -1,6 +1,7 @@
-// Package metrics is the curve of a training: the rows of its metrics.jsonl,
-// which the training writes and reports read. It knows nothing of how the
-// numbers come about.
+// Package metrics defines the learning curve of a run, the file metrics.jsonl in its
+// folder: a training writes it with a Log, and reports read it with Read. WriteEvents
+// converts it for TensorBoard. The package does not depend on how the numbers are
+// computed.
 package metrics
 
 import (
@@ -15,50 +16,57 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// FileName is the file in a training's folder: one Row a line.
+// FileName is the name of the file in a run's folder. It has one Row per line, in
+// JSON.
 const FileName = "metrics.jsonl"
 
-// The two values of Row.Split.
+// The values of Row.Split.
 const (
 	Train = "train"
 	Val   = "val"
 )
 
-// Row is a line of the file: a training step, or the validation after it. It holds
-// nothing that was measured by a clock, so that equal trainings write equal files.
+// Row is a line of the file: a training step, or the validation after it. It contains
+// no times, so that equal runs write equal files.
 type Row struct {
 	Step  int    `json:"step"` // 0-based optimiser step
 	Split string `json:"split"`
 	Losses
 	LR       float64 `json:"lr,omitempty"`
-	GradNorm float64 `json:"grad_norm,omitempty"` // before clipping
+	GradNorm float64 `json:"grad_norm,omitempty"` // of all parameters, before clipping
 	*Diagnostics
 }
 
-// Losses are the values of the terms of one step's loss.
+// Losses holds the values of the terms of one step's loss. Loss is their weighted
+// sum, the other values are unweighted.
 type Losses struct {
 	Loss   float64 `json:"loss"`
 	Pred   float64 `json:"pred"`
 	SIGReg float64 `json:"sigreg"`
-	// Obj is the method's own term beside these two, unweighted; 0 where it has none.
+	// Obj is the value of the method's term other than Pred and SIGReg, or 0 if it
+	// has none.
 	Obj float64 `json:"obj"`
-	// Skipped is 1 when that term's guard set it to zero.
+	// Skipped is 1 if the guard of that term set it to zero, and the share of such
+	// batches in a validation.
 	Skipped float64 `json:"skipped,omitempty"`
 }
 
-// Diagnostics are the numbers that the SCALE authors log every 200 steps.
+// Diagnostics are the quantities that the authors of SCALE log every 200 steps
+// (docs/sources.md#latent-health).
 type Diagnostics struct {
-	// Norms of each term's gradient at the latents, its weight included.
+	// L2 norms of each term's gradient with respect to the latents, including its weight.
 	PredGrad   float64 `json:"pred_grad"`
 	SIGRegGrad float64 `json:"sigreg_grad"`
 	ObjGrad    float64 `json:"obj_grad"`
-	NormMean   float64 `json:"z_norm"`
-	NormStd    float64 `json:"z_norm_std"`
-	Rank       float64 `json:"effective_rank"`
+	// Mean and standard deviation of the latents' norms, and their effective rank
+	// (objective.Health).
+	NormMean float64 `json:"z_norm"`
+	NormStd  float64 `json:"z_norm_std"`
+	Rank     float64 `json:"effective_rank"`
 }
 
-// Read reads the rows in the folder of a training. A torn last line, which a
-// killed training leaves and its resumption cuts off, is no row.
+// Read returns the rows in the folder of a run. It ignores an incomplete last line,
+// which a killed process may leave.
 func Read(folder string) ([]Row, error) {
 	f, err := safefile.Open(filepath.Join(folder, FileName), safefile.MaxMetrics)
 	if err != nil {
@@ -72,7 +80,8 @@ func Read(folder string) ([]Row, error) {
 	return rows, nil
 }
 
-// FinalLoss is the loss of the last training step in a folder; 0 where its metrics are gone.
+// FinalLoss returns the loss of the last training step in a run's metrics, or 0 if
+// they cannot be read.
 func FinalLoss(folder string) (loss float64) {
 	rows, err := Read(folder)
 	if err != nil {
@@ -86,6 +95,7 @@ func FinalLoss(folder string) (loss float64) {
 	return loss
 }
 
+// parse reads rows up to the last complete line.
 func parse(r io.Reader) (rows []Row, err error) {
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
@@ -105,13 +115,16 @@ func parse(r io.Reader) (rows []Row, err error) {
 	}
 }
 
-// Log appends rows to the file of a training that can be cut back to a resume point.
+// Log appends rows to the metrics file of a run. Open can truncate the file to the
+// length that a resume point recorded.
 type Log struct {
 	f *os.File
-	n int64 // bytes of all rows
+	n int64 // length of the file in bytes
 }
 
-// Open opens the file in a folder for appending, cut back to its first n bytes.
+// Open opens the file in a folder for appending, after truncating it to its first n
+// bytes. Rows beyond that were written after the resume point, and the resumed
+// training writes them again.
 func Open(folder string, n int64) (*Log, error) {
 	path := filepath.Join(folder, FileName)
 	if err := safefile.MakeFolder(folder); err != nil {
@@ -152,8 +165,7 @@ func (l *Log) Write(r Row) error {
 	return nil
 }
 
-// Flush brings the rows so far to the disk and returns their bytes, which a
-// resume point then counts on.
+// Flush syncs the file to disk and returns its length, which a resume point records.
 func (l *Log) Flush() (int64, error) { return l.n, l.f.Sync() }
 
 // Close closes the file.

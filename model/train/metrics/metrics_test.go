@@ -11,7 +11,8 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// What was written is read; a torn last line is no row, a torn one before it an error.
+// Read returns the rows that were written. It ignores an incomplete last line, and
+// returns an error for a malformed line before it.
 func TestLog(t *testing.T) {
 	dir := t.TempDir()
 	rows := []Row{{Step: 0, Split: Train, Losses: Losses{Loss: 1.5, Pred: 1, SIGReg: .25, Obj: .25, Skipped: 1}, GradNorm: 2,
@@ -33,7 +34,7 @@ func TestLog(t *testing.T) {
 	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, rows) {
 		t.Errorf("%+v, %v; want %+v", got, err, rows)
 	}
-	if l, err = Open(dir, two); err != nil { // as a resumed training does
+	if l, err = Open(dir, two); err != nil { // as a resumed training opens it
 		t.Fatal(err)
 	}
 	l.Close()
@@ -66,7 +67,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// testdata/events.tfevents is what TensorBoard's own writer makes of these rows (testdata/events.py).
+// testdata/events.tfevents was written by TensorBoard's own writer from these rows
+// (testdata/events.py).
 func TestEvents(t *testing.T) {
 	rows := []Row{
 		{Step: 0, Split: Train, Losses: Losses{Loss: 1.5, Pred: .25}, Diagnostics: &Diagnostics{Rank: 13}},

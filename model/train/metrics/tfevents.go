@@ -13,22 +13,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// EventsFile is the name of an event file of TensorBoard, which finds such files by
-// what their names contain.
+// EventsFile is a file name that TensorBoard recognises as an event file.
 const EventsFile = "events.out.tfevents.0.scalewm"
 
-// EventsHead is what every event file of WriteEvents begins with: the version of the format.
+// EventsHead returns the first record of every event file, which contains the version
+// of the format.
 func EventsHead() []byte {
 	return record(protowire.AppendString(protowire.AppendTag(nil, 3, protowire.BytesType), "brain.Event:2"))
 }
 
-// WriteEvents writes rows as TensorBoard reads them: a scalar each number of a row, called after
-// its name in metrics.jsonl and the split, as in loss/train. Since rows hold no times, each
-// step counts as a second.
+// WriteEvents writes rows as an event file for TensorBoard. Each number of a row
+// becomes a scalar, named after its key in metrics.jsonl and the split, such as
+// loss/train. Rows contain no times, so step n gets the wall time of n seconds.
 //
-// The format (docs/sources.md#tfevents): a record a row, its length and its bytes each with a masked
-// CRC-32C; in it a message Event of wall_time (1), step (2) and summary (5), which repeats
-// value (1) with tag (1) and simple_value (2).
+// In the format (docs/sources.md#tfevents) a row is a record: its length and its
+// bytes, each followed by a masked CRC-32C. The bytes are a message Event with
+// wall_time (1), step (2) and summary (5). The summary repeats value (1), with tag
+// (1) and simple_value (2).
 func WriteEvents(w io.Writer, rows []Row) error {
 	if _, err := w.Write(EventsHead()); err != nil {
 		return err
@@ -45,7 +46,7 @@ func WriteEvents(w io.Writer, rows []Row) error {
 			summary = protowire.AppendBytes(protowire.AppendTag(summary, 1, protowire.BytesType), value)
 		}
 		var event []byte
-		if row.Step != 0 { // zero is what a field has that is left out
+		if row.Step != 0 { // proto3 omits fields that are zero
 			event = protowire.AppendFixed64(protowire.AppendTag(event, 1, protowire.Fixed64Type), math.Float64bits(float64(row.Step)))
 			event = protowire.AppendVarint(protowire.AppendTag(event, 2, protowire.VarintType), uint64(row.Step))
 		}
@@ -57,7 +58,8 @@ func WriteEvents(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// numbers are the row's values by their names in the file.
+// numbers returns the row's numbers, except for the step, by their keys in the file.
+// It goes through JSON, so that the keys are those of the struct tags.
 func (r Row) numbers() (map[string]float64, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -76,6 +78,7 @@ func (r Row) numbers() (map[string]float64, error) {
 	return numbers, nil
 }
 
+// record frames data as a record of a TFRecord file.
 func record(data []byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	b = binary.LittleEndian.AppendUint32(b, masked(b))
@@ -83,8 +86,9 @@ func record(data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, masked(data))
 }
 
-// masked is the CRC-32C as TFRecord stores it, rotated and shifted, so that a checksum of
-// bytes that hold checksums stays useful.
+// masked returns the CRC-32C of b as TFRecord stores it, rotated and with an added
+// constant. Without that, the checksum of data that itself contains checksums would
+// be weak.
 func masked(b []byte) uint32 {
 	crc := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 	return crc>>15 | crc<<17 + 0xa282ead8

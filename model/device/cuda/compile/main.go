@@ -1,7 +1,11 @@
 //go:build gpu
 
-// Command compile makes PTX of the GPU's kernels, by NVRTC, on any machine: a
-// file NAME.ARCH.ptx for each file of kernels and each target.
+// Command compile compiles the GPU's kernels to PTX by NVRTC. It needs no GPU.
+//
+// For each file of kernels and each target it writes NAME.ARCH.ptx to the folder given
+// by -out; `make cuda` passes the folder that package gpu embeds. The driver compiles
+// PTX to machine code when a GPU is first used, so the files do not depend on the GPU
+// beyond their target.
 package main
 
 import (
@@ -17,8 +21,9 @@ import (
 	"scalewm/model/device/cuda/kernels"
 )
 
-// targets are what PTX is made for: anything from Ampere on, and Hopper with
-// the features that only it has.
+// targets are the compute capabilities that PTX is generated for: 80 for everything
+// from Ampere on, and 90a for Hopper with the features that only it has (wgmma), which
+// no other GPU runs.
 var targets = []string{"80", "90a"}
 
 func main() {
@@ -30,9 +35,10 @@ func main() {
 	}
 }
 
+// run compiles all files for all targets that they support.
 func run(out string) error {
 	if out == "" {
-		return fmt.Errorf("no folder for the PTX files (hint: -out model/device/cuda/kernels/ptx)")
+		return fmt.Errorf("no folder for the PTX files (hint: -out model/device/cuda/gpu/ptx)")
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
@@ -55,7 +61,7 @@ func run(out string) error {
 	return nil
 }
 
-// ptx compiles one file for one target.
+// ptx compiles one file for one target and returns the text.
 func ptx(source kernels.Source, target string) (string, error) {
 	p, err := compiled(source, "compute_"+target)
 	if err != nil {
@@ -69,8 +75,10 @@ func ptx(source kernels.Source, target string) (string, error) {
 	return strings.TrimRight(text, "\x00"), nil
 }
 
-// compiled is a file for an architecture: of PTX (compute_90a), or of a GPU itself (sm_90a),
-// on whose instructions NVRTC then has its say. The caller destroys the program.
+// compiled compiles a file for an architecture: a virtual one (compute_90a), which
+// yields PTX, or a real one (sm_90a), for which NVRTC also runs the assembler and
+// reports its warnings. Any output of the compiler is an error. The caller destroys the
+// program.
 func compiled(source kernels.Source, architecture string) (nvrtc.Program, error) {
 	var headers []nvrtc.Include
 	for _, h := range kernels.Headers() {

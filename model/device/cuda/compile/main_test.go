@@ -14,8 +14,9 @@ import (
 	"scalewm/model/device/cuda/kernels"
 )
 
-// TestEveryKernelCompiles: each kernel that the engine launches on a target is in
-// its PTX, once, and none is there that nobody launches.
+// TestEveryKernelCompiles checks that the kernels in the PTX of a target are exactly
+// those that the engine launches on it, once each. It also checks that none keeps an
+// array in local memory, which happens when a loop over registers is not unrolled.
 func TestEveryKernelCompiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := run(dir); err != nil {
@@ -41,8 +42,8 @@ func TestEveryKernelCompiles(t *testing.T) {
 				found = append(found, m[1])
 			}
 			for _, m := range local.FindAllStringSubmatch(string(text), -1) {
-				if m[1] != "sigreg" { // whose sincosf has room for arguments above 100,000
-					t.Errorf("sm_%s: %s keeps an array in local memory: a loop over it is not unrolled", target, m[1])
+				if m[1] != "sigreg" { // its sincosf needs local memory for arguments above 100,000
+					t.Errorf("sm_%s: %s keeps an array in local memory (hint: unroll the loop over it)", target, m[1])
 				}
 			}
 		}
@@ -53,9 +54,9 @@ func TestEveryKernelCompiles(t *testing.T) {
 	}
 }
 
-// TestWarpgroupsOverlap: products of warpgroups run beside the code that asks for them.
-// Where other code comes too near to their registers the compiler makes each wait for the
-// one before, and says so: that is an error, as every warning.
+// TestWarpgroupsOverlap checks that wgmma runs asynchronously. If other code touches
+// its registers too early, the assembler serializes the instructions and warns; the
+// warning is an error.
 func TestWarpgroupsOverlap(t *testing.T) {
 	for _, source := range kernels.Sources() {
 		if source.For("sm_80") {

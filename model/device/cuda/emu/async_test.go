@@ -11,9 +11,10 @@ import (
 	"scalewm/model/device/cuda/kernels"
 )
 
-// asynchronous are kernels of one warp with 4 kB of shared memory. Each copies
-// 64 rows of 8 16-bit numbers, numbered from 0, from a.x to shared memory and leaves
-// 4 words a lane at a.dst.
+// asynchronous is kernels of one warp with 4 KiB of shared memory. Each copies 64 rows
+// of 8 16-bit numbers, which count from 0, from a.x to shared memory, in two groups; of
+// the second group's rows only 10 bytes. It then leaves the 4 words of each lane's
+// fragment at a.dst.
 const asynchronous = `
 #include "args.cuh"
 #include "async.cuh"
@@ -28,14 +29,14 @@ DEVICE u32 copied(const SumArgs &a) {
 }
 DEVICE void leave(const SumArgs &a, const u32 *r) { UNROLL for (int i = 0; i < 4; i++) ((u32 *)a.dst.p)[4 * threadIdx.x + i] = r[i]; }
 KERNEL(rows, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4(r, to); leave(a, r); }
-KERNEL(turned, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4_turned(r, to); leave(a, r); }
+KERNEL(transposed, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4_trans(r, to); leave(a, r); }
 KERNEL(cut, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<0>(); __syncthreads(); ldmatrix4(r, to + 512); leave(a, r); }
 KERNEL(hasty, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4(r, to + 512); leave(a, r); }
-KERNEL(crooked, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<0>(); __syncthreads(); ldmatrix4(r, to + 2); leave(a, r); }
+KERNEL(misaligned, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<0>(); __syncthreads(); ldmatrix4(r, to + 2); leave(a, r); }
 `
 
 func TestAsynchronousCopies(t *testing.T) {
-	names := []string{"rows", "turned", "cut", "hasty", "crooked"}
+	names := []string{"rows", "transposed", "cut", "hasty", "misaligned"}
 	lib, err := build(t.TempDir(), []kernels.Source{{Name: "asynchronous.cu", Text: asynchronous}}, names)
 	if errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
@@ -44,7 +45,7 @@ func TestAsynchronousCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rows, words = 64, 4
-	// run returns the 16-bit numbers that a kernel leaves: 8 for each lane.
+	// run returns the 16-bit numbers that a kernel leaves, 8 for each lane.
 	run := func(kernel int) (got [32 * 2 * words]uint16, err error) {
 		m := lib.Machine(1)
 		src, _ := m.Alloc(16 * rows)
@@ -63,7 +64,8 @@ func TestAsynchronousCopies(t *testing.T) {
 		m.Read(unsafe.Pointer(&got), dst, int(unsafe.Sizeof(got)))
 		return got, err
 	}
-	// The PTX manual's figures of ldmatrix: row l/4, columns 2(l%4), +1 of 8 x 8; with .trans the other way around.
+	// The PTX manual's figures of ldmatrix: row l/4, columns 2(l%4), +1 of 8 x 8; with
+	// .trans the other way around.
 	for kernel, place := range [...]func(matrix, lane, half int) int{
 		func(m, l, h int) int { return 8*(8*m+l/4) + 2*(l%4) + h },
 		func(m, l, h int) int { return 8*(8*m+2*(l%4)+h) + l/4 },
@@ -92,9 +94,9 @@ func TestAsynchronousCopies(t *testing.T) {
 		}
 	}
 	if got, _ := run(3); got[0] != math.MaxUint16 {
-		t.Errorf("numbers of a group that was not waited for are there: %d", got[0])
+		t.Errorf("a group that no wait required has arrived: %d", got[0])
 	}
 	if _, err := run(4); err == nil || !strings.Contains(err.Error(), "multiple of its width") {
-		t.Errorf("a crooked address: %v", err)
+		t.Errorf("a misaligned address: %v", err)
 	}
 }

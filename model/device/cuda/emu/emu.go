@@ -1,11 +1,28 @@
-// Package emu runs the GPU's kernels on a processor, for tests: the CUDA C
-// sources are compiled as C++ with emulator.h in place of CUDA, every thread
-// becomes a fibre, and shared memory starts as NaN. It finds wrong indices,
-// missing barriers and divergent exchanges on machines without a GPU. It says
-// nothing about speed.
+// Package emu runs the GPU's kernels on a processor, for tests on machines without a
+// GPU.
+//
+// The CUDA C sources of package kernels are compiled by g++, with the headers of the
+// folder host in place of CUDA. Every thread of a block becomes a fiber, and shared
+// memory starts as NaN. A [Library] holds the compiled kernels; its Machine and Hopper
+// methods return a [cuda.Machine] for them:
+//
+//	lib, err := emu.Build(dir)
+//	d, err := cuda.New(lib.Hopper(1), device.BF16)
+//
+// The emulator finds wrong indices, reads of shared memory that nobody wrote, barriers
+// and warp exchanges that some threads miss, and missing waits for asynchronous copies,
+// wgmma and transfers. Tests run each kernel with the threads in three orders, which
+// must give the same bits; this finds most data races.
+//
+// It says nothing about speed, and it cannot find races between blocks or kernels,
+// which it runs one after another. Results of tensor cores differ from a GPU's in the
+// last bits (host/emulator.h).
 package emu
 
 /*
+// The compiled kernels are opened by dlopen, so their functions are called through
+// pointers. Device memory is host memory: an address on the device is an address here.
+
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -42,10 +59,13 @@ import (
 //go:embed host
 var host embed.FS
 
-// ErrUnavailable says that this machine cannot run the emulator.
+// ErrUnavailable is returned where the emulator, or the emulated driver, cannot be
+// built. Tests skip on it.
 var ErrUnavailable = errors.New("the GPU emulator needs g++ on x86-64 (hint: make setup-cuda)")
 
-// Library is the kernels compiled for the processor. One launch runs at a time.
+// Library is the kernels compiled for the processor. It runs one launch at a time,
+// since the emulator's state is global; its machines may be used from several
+// goroutines. It stays loaded until the process ends.
 type Library struct {
 	mu                  sync.Mutex
 	handle              unsafe.Pointer
@@ -54,14 +74,16 @@ type Library struct {
 }
 
 type kernel struct {
-	call    unsafe.Pointer
-	size    int // bytes of its arguments
-	threads int // most of a block
+	call    unsafe.Pointer // the function, of the address of its arguments
+	size    int            // bytes of its arguments
+	threads int            // largest block
 }
 
-// Build compiles and opens the library; its files go to dir.
+// Build compiles the kernels in dir, with those of Hopper, and opens the result. dir
+// may be removed afterwards.
 func Build(dir string) (*Library, error) { return build(dir, kernels.Sources(), cuda.Kernels(hopper)) }
 
+// build is Build for other kernels, with the given names in the order of their indices.
 func build(dir string, sources []kernels.Source, names []string) (*Library, error) {
 	object, err := compile(dir, sources)
 	if err != nil {
@@ -70,10 +92,12 @@ func build(dir string, sources []kernels.Source, names []string) (*Library, erro
 	return open(object, names)
 }
 
-// Compile leaves the kernels as a library for processors in dir and returns its
-// path. An emulated driver opens it, too.
+// Compile compiles the kernels to a shared library in dir and returns its path. The
+// emulated driver (package driver) opens the same library.
 func Compile(dir string) (string, error) { return compile(dir, kernels.Sources()) }
 
+// compile compiles without contraction of multiply-adds, so that only the sources' own
+// fmaf are fused, whatever the optimizer prefers.
 func compile(dir string, sources []kernels.Source) (string, error) {
 	if err := writeSources(dir, sources); err != nil {
 		return "", err
@@ -83,7 +107,9 @@ func compile(dir string, sources []kernels.Source) (string, error) {
 		"-o", object, "all.cpp", "emulator.cpp")
 }
 
-// Compiler runs g++ in dir to make a library for processors; a warning is an error.
+// Compiler runs g++ in dir with args to make a shared library. Warnings are errors. It
+// returns ErrUnavailable if there is no g++ or the processor is not x86-64, for which
+// the fibers are written.
 func Compiler(dir string, args ...string) error {
 	gcc, err := exec.LookPath("g++")
 	if err != nil || runtime.GOARCH != "amd64" {
@@ -97,8 +123,8 @@ func Compiler(dir string, args ...string) error {
 	return nil
 }
 
-// writeSources leaves all sources in dir, and all.cpp which includes them, each
-// file of kernels in a namespace of its own.
+// writeSources writes all sources to dir, and all.cpp, which includes them. Each file
+// of kernels gets its own namespace, since files define functions of the same names.
 func writeSources(dir string, sources []kernels.Source) error {
 	var all strings.Builder
 	files, err := hostSources()
@@ -126,7 +152,7 @@ func writeSources(dir string, sources []kernels.Source) error {
 	return nil
 }
 
-// hostSources are the files that stand in for CUDA.
+// hostSources returns the emulator's files, which replace CUDA.
 func hostSources() ([]kernels.Source, error) {
 	entries, err := host.ReadDir("host")
 	if err != nil {
@@ -143,6 +169,8 @@ func hostSources() ([]kernels.Source, error) {
 	return list, nil
 }
 
+// open loads a compiled library and looks up its kernels. It uses RTLD_LOCAL, so
+// several libraries can be open at once.
 func open(object string, names []string) (*Library, error) {
 	path := C.CString(object)
 	defer C.free(unsafe.Pointer(path))
@@ -163,13 +191,14 @@ func open(object string, names []string) (*Library, error) {
 	return l, nil
 }
 
+// symbol returns the address of a symbol, or nil.
 func (l *Library) symbol(name string) unsafe.Pointer {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	return C.dlsym(l.handle, s)
 }
 
-// machine is a Library as a cuda.Machine.
+// machine is a Library as a cuda.Machine. Its launches run synchronously.
 type machine struct {
 	*Library
 	isa     string
@@ -177,20 +206,23 @@ type machine struct {
 	sending *sending
 }
 
-// Machine is an emulated GPU that runs the threads of a block, and the lanes of
-// a warp, in the given order: 1 forwards, 2 backwards, 3 mixed. A kernel whose
-// result depends on it lacks a barrier.
+// Machine returns an emulated GPU of Ampere's kind, on which the threads of a block,
+// and the lanes of a warp, run in the given order: 1 forwards, 2 backwards, 3 mixed. In
+// order 2 asynchronous operations also complete as early as possible, else as late as
+// possible. A kernel whose result depends on the order lacks a barrier.
 func (l *Library) Machine(order int) cuda.Machine { return machine{l, "emulated", order, &sending{}} }
 
-// hopper is the ISA of an emulated GPU with wgmma.
+// hopper is the ISA of an emulated GPU with wgmma. Its suffix is what package cuda
+// looks at.
 const hopper = "emulated-sm_90a"
 
-// Hopper is Machine with Hopper's own instructions.
+// Hopper is like Machine, but the GPU has wgmma.
 func (l *Library) Hopper(order int) cuda.Machine { return machine{l, hopper, order, &sending{}} }
 
 func (m machine) ISA() string { return m.isa }
 func (machine) Close() error  { return nil }
 
+// Alloc returns zeroed memory followed by an inaccessible page.
 func (m machine) Alloc(bytes int) (cuda.Pointer, error) {
 	p := C.call_alloc(m.alloc, C.size_t(bytes))
 	if p == nil {
@@ -224,7 +256,8 @@ func (m machine) Run(launches []cuda.Launch, args []byte) error {
 	return nil
 }
 
-// Graph keeps copies, as a GPU does: what is not updated stays as it was.
+// Graph copies the arguments, as a CUDA graph does: those that Update does not change
+// keep their values.
 func (m machine) Graph(launches []cuda.Launch, args []byte) (cuda.Graph, error) {
 	return &graph{m, slices.Clone(launches), slices.Clone(args)}, nil
 }
@@ -243,14 +276,16 @@ func (g *graph) Update(i int, args []byte) error {
 func (g *graph) Start() error { return g.machine.Run(g.launches, g.args) }
 func (g *graph) Close() error { return nil }
 
+// run runs one launch.
 func (m machine) run(l cuda.Launch, args []byte) error {
 	k := m.kernels[l.Kernel]
 	if k.size != len(args) || k.threads < int(l.Threads) {
-		return fmt.Errorf("%d bytes of arguments and %d threads, the kernel has %d and %d", len(args), l.Threads, k.size, k.threads)
+		return fmt.Errorf("launched with %d bytes of arguments and %d threads, but it takes %d bytes and at most %d threads",
+			len(args), l.Threads, k.size, k.threads)
 	}
-	trouble := C.call_launch(m.launch, k.call, unsafe.Pointer(unsafe.SliceData(args)), C.int(l.Grid), C.int(l.Threads), C.int(l.Shared), C.int(m.order))
-	if trouble != nil {
-		return errors.New(C.GoString(trouble))
+	failure := C.call_launch(m.launch, k.call, unsafe.Pointer(unsafe.SliceData(args)), C.int(l.Grid), C.int(l.Threads), C.int(l.Shared), C.int(m.order))
+	if failure != nil {
+		return errors.New(C.GoString(failure))
 	}
 	return nil
 }

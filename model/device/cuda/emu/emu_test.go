@@ -11,8 +11,8 @@ import (
 	"scalewm/model/device/cuda/kernels"
 )
 
-// faulty are kernels with the mistakes that the emulator is there to find, and
-// a right one. Each writes to the number at a.dst.
+// faulty is kernels with the mistakes that the emulator must find, and a correct one.
+// Each writes to the number at a.dst.
 const faulty = `
 #include "args.cuh"
 KERNEL(diverges, SumArgs, 64) { if (threadIdx.x < 40 + a.chunks) __syncthreads(); }
@@ -46,7 +46,8 @@ func TestMistakesAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// run returns the number that a kernel leaves, run in an order, and its error.
+	// run runs a kernel in an order and returns the number that it leaves, and its
+	// error.
 	run := func(kernel, order int) (string, error) {
 		m := lib.Machine(order)
 		p, err := m.Alloc(4)
@@ -69,7 +70,7 @@ func TestMistakesAreFound(t *testing.T) {
 		}
 	}
 	if v, err := run(2, 1); v != "NaN" || err != nil {
-		t.Errorf("shared memory that nobody filled: %s, %v", v, err)
+		t.Errorf("shared memory that no thread wrote: %s, %v", v, err)
 	}
 	forwards, _ := run(3, 1)
 	backwards, _ := run(3, 2)
@@ -83,6 +84,6 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 	args := make([]byte, 8)
 	if err := lib.Machine(1).Run([]cuda.Launch{{Kernel: 4, Grid: 1, Threads: 64, Size: 8}}, args); err == nil {
-		t.Error("arguments of another size were taken")
+		t.Error("arguments of the wrong size were accepted")
 	}
 }

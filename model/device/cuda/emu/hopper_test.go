@@ -11,9 +11,9 @@ import (
 	"scalewm/model/device/cuda/kernels"
 )
 
-// warpgroups are kernels of one warpgroup. Each multiplies 64 x 64 numbers of a.x by a
-// unit matrix of 16 x 16 that lies at a.dst (rows of 8 numbers of it are a line of
-// 16 bytes), so that 16 columns of a.x come back. slab copies the first, unit makes the second.
+// warpgroups is kernels of one warpgroup. Each multiplies 64 x 64 numbers of a.x by a
+// unit matrix of 16 x 16, which it builds in shared memory, so that 16 columns of a.x
+// come back exactly. slab copies the numbers and builds the unit matrix.
 const warpgroups = `
 #include "args.cuh"
 #include "wgmma.cuh"
@@ -32,17 +32,17 @@ DEVICE void leave(const SumArgs &a, const float (*d)[4]) {
 			a.dst.p[16 * r + c] = d[j][e];
 		}
 }
-// multiply asks for 16 inner indices from k on of the numbers as they lie, or turned.
-template <int TURNED> DEVICE void multiply(float (*d)[4], int k, u32 unit = UNIT) {
+// multiply issues the product of 16 inner indices from k on, of the numbers as K-major or MN-major operand.
+template <int MN_MAJOR> DEVICE void multiply(float (*d)[4], int k, u32 unit = UNIT) {
 	SHARED(u16, s);
-	wgmma<16, TURNED, 0>(d, descriptor<TURNED>(shared_address(s) + k * (TURNED ? ROW : 2)), descriptor<false>(shared_address(s) + unit));
+	wgmma<16, MN_MAJOR, 0>(d, descriptor<MN_MAJOR>(shared_address(s) + k * (MN_MAJOR ? ROW : 2)), descriptor<false>(shared_address(s) + unit));
 	wgmma_commit();
 }
 KERNEL(rows, SumArgs, 128) {
 	float d[2][4] = {};
 	slab(a); copy_wait<0>(); proxy_fence(); __syncthreads(); wgmma_fence(); multiply<0>(d, 16); wgmma_wait<0>(); leave(a, d);
 }
-KERNEL(turned, SumArgs, 128) {
+KERNEL(mnMajor, SumArgs, 128) {
 	float d[2][4] = {};
 	slab(a); copy_wait<0>(); proxy_fence(); __syncthreads(); wgmma_fence(); multiply<1>(d, 16); wgmma_wait<0>(); leave(a, d);
 }
@@ -58,7 +58,7 @@ KERNEL(unseen, SumArgs, 128) {
 	float d[2][4] = {};
 	slab(a); copy_wait<0>(); __syncthreads(); wgmma_fence(); multiply<0>(d, 16); wgmma_wait<0>(); leave(a, d);
 }
-KERNEL(unready, SumArgs, 128) {
+KERNEL(unfenced, SumArgs, 128) {
 	float d[2][4] = {};
 	slab(a); copy_wait<0>(); proxy_fence(); __syncthreads(); multiply<0>(d, 16); wgmma_wait<0>(); leave(a, d);
 }
@@ -70,7 +70,7 @@ KERNEL(unmet, SumArgs, 128) { if ((int)threadIdx.x < 64 + (int)a.chunks) group_b
 `
 
 func TestWarpgroups(t *testing.T) {
-	names := []string{"rows", "turned", "twice", "hasty", "unseen", "unready", "apart", "unmet"}
+	names := []string{"rows", "mnMajor", "twice", "hasty", "unseen", "unfenced", "apart", "unmet"}
 	lib, err := build(t.TempDir(), []kernels.Source{{Name: "warpgroups.cu", Text: warpgroups}}, names)
 	if errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
@@ -101,7 +101,7 @@ func TestWarpgroups(t *testing.T) {
 	stored := func(r, c int) float32 { return math.Float32frombits(math.Float32bits(number(r, c)) &^ 0xffff) }
 	for kernel, want := range [...]func(r, c int) float32{
 		func(r, c int) float32 { return stored(r, 16+c) },     // columns 16 to 31
-		func(r, c int) float32 { return stored(16+c, r) },     // rows 16 to 31, turned
+		func(r, c int) float32 { return stored(16+c, r) },     // rows 16 to 31, transposed
 		func(r, c int) float32 { return 2 * stored(r, 16+c) }, // the same added to itself
 	} {
 		for order := 1; order <= 3; order++ {
@@ -117,7 +117,7 @@ func TestWarpgroups(t *testing.T) {
 		}
 	}
 	if got, err := run(3, 1); err != nil || got[0] == got[0] {
-		t.Errorf("sums that were not waited for: %g, %v", got[0], err)
+		t.Errorf("sums that no wait required: %g, %v", got[0], err)
 	}
 	for kernel, want := range map[int]string{4: "fence.proxy.async", 5: "without wgmma.fence", 6: "lanes disagree", 7: "a warpgroup's barrier"} {
 		if _, err := run(kernel, 1); err == nil || !strings.Contains(err.Error(), want) {

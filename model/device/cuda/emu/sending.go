@@ -10,8 +10,9 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// sending is copies beside the kernels. They happen as late as allowed, and until
-// then their destination holds garbage: who does not wait sees it.
+// sending is the transfers that overlap with kernels (Machine.Send). They are performed
+// as late as a GPU may, in Await. Until then their destination holds garbage, so that a
+// kernel that does not wait gives wrong results.
 type sending struct{ late []transfer }
 
 type transfer struct {
@@ -20,10 +21,11 @@ type transfer struct {
 	bytes int
 }
 
-// address is p as a pointer.
+// address returns p as a Go pointer. It goes through memory because go vet rejects
+// converting a uintptr.
 func address(p cuda.Pointer) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
-// Room is that of a card of 1 GiB of which nothing is used.
+// Room reports 1 GiB: the emulator does not count memory.
 func (machine) Room() (int, error) { return 1 << 30, nil }
 
 func (m machine) AllocHost(bytes int) (unsafe.Pointer, error) {

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-// Of cublasLt's interface, what is used here, with the values of its documentation.
+// The part of cublasLt's interface that is used here, with the values of its
+// documentation. It is declared here since its headers need not be installed, and the
+// library is opened at run time.
 enum { R_32F = 0, R_16BF = 14, COMPUTE_32F = 68, OP_T = 1, DESC_TRANSA = 3, PREFERENCE_WORKSPACE = 1 };
 
+// Heuristic is cublasLtMatmulHeuristicResult_t.
 typedef struct {
 	struct { uint64_t data[8]; } algo;
 	size_t workspace;
@@ -17,6 +20,7 @@ typedef struct {
 	int reserved[4];
 } Heuristic;
 
+// Library is the functions of the opened library.
 typedef struct {
 	int (*create)(void **handle);
 	int (*destroy)(void *handle);
@@ -51,8 +55,9 @@ static const struct {
 	{offsetof(Library, matmul), "cublasLtMatmul"},
 };
 
-// open_library finds the library where the loader looks (PyTorch's wheels have it
-// in nvidia/*/lib) or in the toolkit's folder.
+// open_library opens the library where the loader finds it (PyTorch's wheels have it in
+// nvidia/*/lib) or in the toolkit's folder; 0 if there is none, or one without a
+// function.
 static int open_library(Library *lt) {
 	static const char *const places[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13",
 		"/usr/local/cuda/lib64/libcublasLt.so.12"};
@@ -64,17 +69,21 @@ static int open_library(Library *lt) {
 	return 1;
 }
 
+// Product is a prepared GEMM; matrix is the layout of all three matrices.
 struct Product {
 	Library lt;
 	void *handle, *desc, *matrix, *preference;
 	Heuristic best;
 };
 
+// prepare creates the descriptors and chooses the best algorithm by cublasLt's
+// heuristic; not 0 on failure.
 static int prepare(Product *p, int n, int bf16) {
 	int transposed = OP_T, type = bf16 ? R_16BF : R_32F, found = 0;
 	size_t work = product_work;
-	// Columns come first there: a row-major matrix is a transposed one, and so a
-	// transposed first factor is both of ours along their rows.
+	// cublasLt is column-major: it sees our row-major matrices transposed. c = a b^T,
+	// stored by rows, is c^T = b a^T there: the first operand is our b, transposed once
+	// more.
 	return p->lt.create(&p->handle) || p->lt.desc(&p->desc, COMPUTE_32F, R_32F) ||
 		p->lt.desc_set(p->desc, DESC_TRANSA, &transposed, sizeof transposed) ||
 		p->lt.layout(&p->matrix, type, n, n, n) || p->lt.preference(&p->preference) ||
@@ -85,12 +94,12 @@ static int prepare(Product *p, int n, int bf16) {
 Product *product_open(int n, int bf16, const char **missing) {
 	Product *p = calloc(1, sizeof *p);
 	if (!p || !open_library(&p->lt)) {
-		*missing = "libcublasLt.so is not here";
+		*missing = "libcublasLt.so was not found";
 		free(p);
 		return NULL;
 	}
 	if (prepare(p, n, bf16)) {
-		*missing = "libcublasLt.so does not do it";
+		*missing = "libcublasLt.so does not support it";
 		product_close(p);
 		return NULL;
 	}

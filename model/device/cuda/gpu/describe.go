@@ -8,8 +8,9 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Describe names GPU 0 and what matters of it, or says why it cannot be used. It
-// starts nothing there.
+// Describe returns a line with the name, compute capability and memory of GPU 0 and the
+// driver's version, or an error that says why the GPU cannot be used. It creates no
+// context and so leaves the GPU untouched.
 func Describe() (string, error) {
 	if err := available(); err != nil {
 		return "", err
@@ -20,23 +21,24 @@ func Describe() (string, error) {
 	}
 	name, err := d.Name()
 	if err != nil {
-		return "", fmt.Errorf("queries for the GPU's name: %w (hint: use --device cpu)", err)
+		return "", fmt.Errorf("querying the GPU's name: %w (hint: use --device cpu)", err)
 	}
 	major, minor, err := d.ComputeCapability()
 	if err != nil {
-		return "", fmt.Errorf("queries %s for its compute capability: %w (hint: use --device cpu)", name, err)
+		return "", fmt.Errorf("querying the compute capability of %s: %w (hint: use --device cpu)", name, err)
 	}
 	if major < oldestGPU {
 		return "", fmt.Errorf("%s: %w", name, tooOld(major, minor))
 	}
 	bytes, err := d.TotalMem()
 	if err != nil {
-		return "", fmt.Errorf("queries %s for its memory: %w (hint: use --device cpu)", name, err)
+		return "", fmt.Errorf("querying the memory of %s: %w (hint: use --device cpu)", name, err)
 	}
 	v := cu.Version()
 	return fmt.Sprintf("%s, compute capability %d.%d, %d GiB, driver for CUDA %d.%d", name, major, minor, bytes>>30, v/1000, v%1000/10), nil
 }
 
+// tooOld returns the error for a GPU older than Ampere.
 func tooOld(major, minor int) error {
-	return fmt.Errorf("its compute capability is %d.%d, 8.0 is needed (hint: use --device cpu)", major, minor)
+	return fmt.Errorf("its compute capability is %d.%d, but 8.0 is required (hint: use --device cpu)", major, minor)
 }

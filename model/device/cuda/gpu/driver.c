@@ -10,6 +10,7 @@ const char *gpu_error(int code) {
 	return text;
 }
 
+// The limit applies to static and dynamic shared memory together.
 int gpu_prepare(CUfunction f, int overlap) {
 	CUdevice device;
 	int most = 0, fixed = 0;
@@ -25,6 +26,7 @@ int gpu_sync(CUstream stream) { return cuStreamSynchronize(stream); }
 
 int gpu_host_alloc(void **p, size_t bytes) { return cuMemHostAlloc(p, bytes, 0); }
 
+// launch launches one kernel. The driver copies the arguments during the call.
 static CUresult launch(CUstream stream, int overlap, const Node *node, const char *args) {
 	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
 		.value.programmaticStreamSerializationAllowed = 1};
@@ -44,18 +46,21 @@ int gpu_run(CUstream stream, int *overlap, int n, const Node *nodes, const char 
 	return CUDA_SUCCESS;
 }
 
+// The graph is kept since its nodes are the handles for updates of exec.
 struct Chain {
 	CUgraph graph;
 	CUgraphExec exec;
 	CUgraphNode nodes[];
 };
 
-// fill describes a launch to the graph functions, which copy the arguments.
+// fill describes a launch for the graph functions, which copy the arguments.
 static void fill(CUDA_KERNEL_NODE_PARAMS *p, const Node *node, void **params) {
 	*p = (CUDA_KERNEL_NODE_PARAMS){.func = node->function, .gridDimX = node->grid, .gridDimY = 1, .gridDimZ = 1,
 		.blockDimX = node->threads, .blockDimY = 1, .blockDimZ = 1, .sharedMemBytes = node->shared, .kernelParams = params};
 }
 
+// chain builds and instantiates a graph. An edge of the programmatic type lets the next
+// node start under the same conditions as programmatic stream serialization.
 static int chain(Chain **out, int overlap, int n, const Node *nodes, const char *args) {
 	CUgraphEdgeData edge = {0};
 	if (overlap) edge = (CUgraphEdgeData){.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
@@ -70,7 +75,9 @@ static int chain(Chain **out, int overlap, int n, const Node *nodes, const char 
 		if (!r && i) r = cuGraphAddDependencies_v2(c->graph, &c->nodes[i - 1], &c->nodes[i], &edge, 1);
 	}
 	if (!r) r = cuGraphInstantiateWithFlags(&c->exec, c->graph, 0);
-	if (!r) r = gpu_chain_update(c, n - 1, &nodes[n - 1], args + nodes[n - 1].at); // one that cannot be updated is of no use
+	// A graph whose nodes cannot be updated is of no use. Try one update now, so that the
+	// fallback applies.
+	if (!r) r = gpu_chain_update(c, n - 1, &nodes[n - 1], args + nodes[n - 1].at);
 	if (r) gpu_chain_free(c);
 	else *out = c;
 	return r;

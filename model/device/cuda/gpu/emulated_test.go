@@ -13,7 +13,8 @@ import (
 	"scalewm/model/device/cuda/emu/driver"
 )
 
-// TestEmulatedDriver: the driver that other tests stand on punishes what a real one may punish.
+// TestEmulatedDriver checks that the emulated driver, on which other tests rely, delays
+// work and rejects mistakes as a real driver may.
 func TestEmulatedDriver(t *testing.T) {
 	if os.Getenv(driver.Variable) == "" {
 		t.Skip("there is a real driver")
@@ -48,7 +49,7 @@ func TestEmulatedDriver(t *testing.T) {
 	}
 	*(*uint64)(host) = 2
 	if v := there(); v != math.MaxUint64 {
-		t.Errorf("before anybody waited memory holds %d, not NaN", v)
+		t.Errorf("before any wait memory holds %d, not NaN", v)
 	}
 	if err := m.Sync(); err != nil || there() != 2 {
 		t.Errorf("a source that changed too early arrived as %d (%v)", there(), err)
@@ -62,7 +63,7 @@ func TestEmulatedDriver(t *testing.T) {
 		"a function that is not emulated":           cu.MemsetD32(cu.DevicePtr(p), 0, 1),
 	} {
 		if err == nil {
-			t.Errorf("%s was taken", what)
+			t.Errorf("%s was accepted", what)
 		}
 	}
 }

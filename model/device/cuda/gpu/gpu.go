@@ -1,10 +1,19 @@
 //go:build gpu
 
-// Package gpu is the GPU itself, as the Machine of package cuda: context,
-// memory, modules and streams through gorgonia.org/cu, and beside it what that
-// lacks - launches with a structure of arguments, graphs, page-locked memory -
-// in driver.c. Linking it needs make setup-cuda; running it needs a driver, and
-// where there is none Open says so.
+// Package gpu runs kernels on an NVIDIA GPU: it implements [cuda.Machine] with the CUDA
+// driver API. It is compiled only with the build tag gpu.
+//
+// [Open] starts GPU 0. Contexts, memory, modules, streams and events go through
+// gorgonia.org/cu; driver.c adds what that package lacks: launches with a structure of
+// arguments, graphs, programmatic dependent launch, and page-locked memory. [Measure]
+// measures the GPU's peak rates, and [OpenTimed] returns a machine that times every
+// kernel; both are for the verb bench.
+//
+// The kernels are embedded as PTX, which `make cuda` generates. The driver compiles
+// them when a GPU is first used and caches the result. Building needs the headers that
+// `make setup-cuda` fetches, but no GPU. The binary also starts without a driver, since
+// it is linked with a libcuda.a that opens the driver's library at run time; Open then
+// returns an error that says what is missing.
 package gpu
 
 /*
@@ -24,48 +33,56 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// Oldest driver (CUDA 12.8, whose PTX the kernels are) and GPU (Ampere).
+// The oldest driver, that of CUDA 12.8, whose NVRTC generates the PTX; and the oldest
+// GPU, by major compute capability: Ampere.
 const (
 	oldestDriver = 12080
 	oldestGPU    = 8
 )
 
-// What kernels are compiled for.
+// The targets of the embedded PTX.
 const ampere, hopper = "sm_80", "sm_90a"
 
-// PlainVariable, set to anything, makes kernels start only after the one before
-// has ended, for comparing speeds and where a driver's overlapping is in doubt.
+// PlainVariable is an environment variable that, if set to anything, disables
+// programmatic dependent launch: a kernel then starts only after its predecessor has
+// ended. It is for measuring the effect, and for drivers whose overlap is in doubt.
 const PlainVariable = "SCALEWM_CUDA_PLAIN"
 
-// TargetVariable names the kernels to use instead of the GPU's best: sm_80 leaves out
-// what only Hopper has, for comparing speeds and where its instructions are in doubt.
+// TargetVariable is an environment variable that names the kernels to use instead of
+// the best for the GPU. sm_80 leaves out what only Hopper has; it is for measuring the
+// effect, and for when Hopper's instructions are in doubt.
 const TargetVariable = "SCALEWM_CUDA_TARGET"
 
 // machine implements cuda.Machine on one GPU.
+//
+// CUDA's current context belongs to an operating system thread, while goroutines move
+// between threads. Every method therefore calls enter, which locks the goroutine to its
+// thread and makes the context current there.
 type machine struct {
 	device    cu.Device
 	context   cu.CUContext
-	stream    cu.Stream
+	stream    cu.Stream // of kernels, and of transfers that they are ordered with
 	isa       string
 	modules   []cu.Module
 	functions []C.CUfunction // by cuda.Kernel
-	overlap   C.int          // whether launches do
+	overlap   C.int          // 1 if kernels are launched with programmatic dependencies
 	stage     stage
 	sending   sending
-	reduced   error
+	reduced   error // what Reduced returns
 }
 
-// Reduced is why an opened GPU computes with Ampere's kernels although it has
-// better ones, if it does.
+// Reduced returns the reason why an opened Hopper GPU runs Ampere's kernels, or nil if
+// it runs the best ones. m must come from Open.
 func Reduced(m cuda.Machine) error { return m.(*machine).reduced }
 
-// Open starts GPU 0. Hopper's own products are tried first: where they fail, which may
-// spoil the context, the GPU is started anew without them.
+// Open starts GPU 0. On a Hopper GPU it first checks the wgmma kernels against those of
+// mma.sync. If they fail, which may leave the context unusable, it restarts the GPU
+// with Ampere's kernels; [Reduced] then returns the reason.
 func Open() (cuda.Machine, error) {
 	if err := available(); err != nil {
 		return nil, err
 	}
-	m, err := begin(os.Getenv(TargetVariable))
+	m, err := startFor(os.Getenv(TargetVariable))
 	if err != nil {
 		return nil, err
 	}
@@ -75,17 +92,18 @@ func Open() (cuda.Machine, error) {
 	if err = cuda.CheckWarpgroups(m); err == nil {
 		return m, nil
 	}
-	reduced := fmt.Errorf("%w; computing as on %s (hint: update the driver, or report this)", err, ampere)
-	_ = m.Close() // the same failure
-	if m, err = begin(ampere); err != nil {
-		return nil, fmt.Errorf("%w (hint: a failure may last as long as the process; set %s=%s and start again)", err, TargetVariable, ampere)
+	reduced := fmt.Errorf("%w; using the kernels for %s (hint: update the driver, or report this)", err, ampere)
+	_ = m.Close() // it reports the same failure again
+	if m, err = startFor(ampere); err != nil {
+		return nil, fmt.Errorf("%w (hint: the failure may persist for as long as the process; set %s=%s and start again)", err, TargetVariable, ampere)
 	}
 	m.reduced = reduced
 	return m, nil
 }
 
-// begin starts the GPU with kernels for a target, or else for its own.
-func begin(target string) (*machine, error) {
+// startFor starts the GPU with the kernels of a target or, if that is empty, with the
+// best for the GPU.
+func startFor(target string) (*machine, error) {
 	m := &machine{isa: target}
 	if err := m.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the GPU: %w", err), m.Close())
@@ -93,24 +111,27 @@ func begin(target string) (*machine, error) {
 	return m, nil
 }
 
-// available says why there is no GPU to use.
+// available returns an error that says why there is no usable GPU, or nil. It creates
+// no context.
 func available() error {
 	const hint = "(hint: use --device cpu, or install NVIDIA's driver 570 or later)"
 	switch state := C.libcuda_state(); state {
 	case 0:
-	case -1:
-		return errors.New("no NVIDIA driver: libcuda.so.1 is not here (hint: use --device cpu, install NVIDIA's driver 570 or later, start a container with its GPUs (docker run --gpus all), or name the library's folder in LD_LIBRARY_PATH)")
+	case -1: // there is no library of a driver
+		return errors.New("no NVIDIA driver: libcuda.so.1 was not found (hint: use --device cpu, install NVIDIA's driver 570 or later, start the container with GPUs (docker run --gpus all), or name the library's folder in LD_LIBRARY_PATH)")
 	case C.CUDA_ERROR_NO_DEVICE:
 		return errors.New("no NVIDIA GPU is visible (hint: use --device cpu, or look at nvidia-smi and CUDA_VISIBLE_DEVICES)")
 	default:
-		return fmt.Errorf("NVIDIA's driver does not start: error %d %s", state, hint)
+		return fmt.Errorf("NVIDIA's driver fails to initialize: error %d %s", state, hint)
 	}
 	if v := cu.Version(); v < oldestDriver {
-		return fmt.Errorf("NVIDIA's driver is for CUDA %d.%d, 12.8 is needed %s", v/1000, v%1000/10, hint)
+		return fmt.Errorf("NVIDIA's driver supports CUDA %d.%d, but 12.8 is required %s", v/1000, v%1000/10, hint)
 	}
 	return nil
 }
 
+// start chooses the target, creates the context and the streams, and loads the kernels.
+// After an error the caller closes m, which releases what was created.
 func (m *machine) start() (err error) {
 	if m.device, err = cu.GetDevice(0); err != nil {
 		return err
@@ -129,8 +150,10 @@ func (m *machine) start() (err error) {
 	default:
 		m.isa = ampere
 	}
+	// Only kernels compiled for Hopper contain the wait that overlapping launches rely
+	// on (common.cuh).
 	if m.isa == hopper && os.Getenv(PlainVariable) == "" {
-		m.overlap = 1 // whose kernels wait for the one before
+		m.overlap = 1
 	}
 	if m.context, err = m.device.RetainPrimaryCtx(); err != nil {
 		return err
@@ -140,6 +163,7 @@ func (m *machine) start() (err error) {
 		return err
 	}
 	defer release()
+	// A non-blocking stream does not synchronize with the default stream.
 	if m.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return err
 	}
@@ -149,17 +173,18 @@ func (m *machine) start() (err error) {
 	return m.load()
 }
 
-// enter makes the context that of this thread; the caller stays on it until release.
+// enter locks the calling goroutine to its thread and makes the context current there.
+// The caller must call release.
 func (m *machine) enter() (release func(), err error) {
 	runtime.LockOSThread()
 	if err := cu.SetCurrentContext(m.context); err != nil {
 		runtime.UnlockOSThread()
-		return nil, m.lost(err)
+		return nil, m.failed(err)
 	}
 	return runtime.UnlockOSThread, nil
 }
 
-// load compiles the PTX for this GPU and finds all kernels in it.
+// load compiles the embedded PTX for this GPU and looks up all kernels in it.
 func (m *machine) load() error {
 	files, err := ptx(m.isa)
 	if err != nil {
@@ -182,33 +207,38 @@ func (m *machine) load() error {
 	return nil
 }
 
+// function finds a kernel in the modules, of which each holds one file, and prepares it
+// for launches.
 func (m *machine) function(name string) (C.CUfunction, error) {
 	for _, module := range m.modules {
 		f, err := module.Function(name)
 		if err != nil {
-			continue // of another file
+			continue // it is in another file
 		}
-		handle := *(*C.CUfunction)(unsafe.Pointer(&f)) // cu keeps it to itself
+		handle := *(*C.CUfunction)(unsafe.Pointer(&f)) // package cu does not export the handle
 		return handle, m.result(C.gpu_prepare(handle, m.overlap), "preparing kernel "+name)
 	}
-	return nil, fmt.Errorf("kernel %s is in no file of PTX (hint: make cuda)", name)
+	return nil, fmt.Errorf("kernel %s is not in the embedded PTX (hint: make cuda)", name)
 }
 
 func (m *machine) ISA() string { return m.isa }
 
-// result is a driver's answer as an error.
+// result turns an error code of the driver into an error.
 func (m *machine) result(code C.int, doing string) error {
 	if code == 0 {
 		return nil
 	}
-	return m.lost(fmt.Errorf("%s: %s", doing, C.GoString(C.gpu_error(code))))
+	return m.failed(fmt.Errorf("%s: %s", doing, C.GoString(C.gpu_error(code))))
 }
 
-// lost says what a failure while running means.
-func (m *machine) lost(err error) error {
-	return fmt.Errorf("the GPU failed: %w (hint: what was finished stands; run the same command again, which goes on there)", err)
+// failed adds to an error of the GPU while it runs what the user can do. Errors of
+// kernels are sticky: the context, and often the process, cannot recover.
+func (m *machine) failed(err error) error {
+	return fmt.Errorf("the GPU failed: %w (hint: finished work is saved; run the same command again to resume)", err)
 }
 
+// Sync waits for both streams. Errors of kernels, which run asynchronously, appear here
+// at the latest.
 func (m *machine) Sync() error {
 	release, err := m.enter()
 	if err != nil {
@@ -216,17 +246,18 @@ func (m *machine) Sync() error {
 	}
 	defer release()
 	if err := m.sending.wait(); err != nil {
-		return m.lost(fmt.Errorf("waiting for transfers: %w", err))
+		return m.failed(fmt.Errorf("waiting for transfers: %w", err))
 	}
 	return m.result(C.gpu_sync(m.handle()), "waiting for kernels")
 }
 
-// handle is the stream for driver.c.
+// handle returns the stream for driver.c.
 func (m *machine) handle() C.CUstream { return *(*C.CUstream)(unsafe.Pointer(&m.stream)) }
 
-// Close gives everything back. What failed before does not hinder it.
+// Close releases everything, also after a failure, and returns all errors joined. The
+// primary context is shared within the process, so it is released, not destroyed.
 func (m *machine) Close() error {
-	if m.context == (cu.CUContext{}) { // it was never started
+	if m.context == (cu.CUContext{}) { // the context was never created
 		return nil
 	}
 	release, err := m.enter()

@@ -15,8 +15,9 @@ import (
 	"scalewm/model/device/devicetest"
 )
 
-// TestMain runs the tests on the GPU, and where there is none on the emulated one,
-// there without what package cuda's tests hold the same kernels to.
+// TestMain runs the tests on the GPU, or, if there is none, on the emulated one. There
+// it skips the slow invariance cases, which package cuda's tests run on the same
+// kernels.
 func TestMain(m *testing.M) {
 	var less []string
 	if os.Getenv("SCALEWM_EMULATE_ALL") == "" {
@@ -35,8 +36,8 @@ func open(t *testing.T) cuda.Machine {
 	return m
 }
 
-// TestNoGPU: where the GPU cannot be used the program lives and says what to do.
-// The child's only work is to say what Open said.
+// TestNoGPU checks that Open returns an error with a hint where the GPU cannot be used.
+// The child process only prints what Open returned.
 func TestNoGPU(t *testing.T) {
 	if os.Getenv("SCALEWM_OPEN") != "" {
 		_, err := Open()
@@ -52,15 +53,15 @@ func TestNoGPU(t *testing.T) {
 	}
 	t.Setenv("SCALEWM_OPEN", "1")
 	for _, c := range []struct{ dir, settings, want string }{
-		{"/nowhere", "order=1", "no NVIDIA driver: libcuda.so.1 is not here (hint: use --device cpu"},
+		{"/nowhere", "order=1", "no NVIDIA driver: libcuda.so.1 was not found (hint: use --device cpu"},
 		{dirs[0], "devices=0", "no NVIDIA GPU is visible (hint: use --device cpu"},
-		{dirs[0], "version=12020", "NVIDIA's driver is for CUDA 12.2, 12.8 is needed (hint: use --device cpu"},
-		{dirs[0], "capability=75", "starting the GPU: its compute capability is 7.5, 8.0 is needed (hint: use --device cpu)"},
-		{dirs[0], "launch=1", "starting the GPU: IllegalAddress (hint: a failure may last as long as the process; set SCALEWM_CUDA_TARGET=sm_80"},
-		{dirs[0], "launch=1,capability=80", "<nil>"}, // which has no check to fail
+		{dirs[0], "version=12020", "NVIDIA's driver supports CUDA 12.2, but 12.8 is required (hint: use --device cpu"},
+		{dirs[0], "capability=75", "starting the GPU: its compute capability is 7.5, but 8.0 is required (hint: use --device cpu)"},
+		{dirs[0], "launch=1", "starting the GPU: IllegalAddress (hint: the failure may persist for as long as the process; set SCALEWM_CUDA_TARGET=sm_80"},
+		{dirs[0], "launch=1,capability=80", "<nil>"}, // without a check of wgmma nothing is launched
 	} {
 		if c.dir == "" {
-			continue // a real GPU
+			continue // no folder of an emulated driver: there is a real GPU
 		}
 		t.Setenv("LD_LIBRARY_PATH", "")
 		var said strings.Builder
@@ -70,7 +71,7 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestEmbedded: both kinds of GPU find PTX in the program.
+// TestEmbedded checks that PTX for both kinds of GPU is in the program.
 func TestEmbedded(t *testing.T) {
 	for _, isa := range []string{"sm_80", "sm_90a"} {
 		files, err := ptx(isa)
@@ -83,7 +84,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestConformance is the contract's suite on the GPU.
+// TestConformance runs the contract's conformance suite on the GPU.
 func TestConformance(t *testing.T) {
 	open(t).Close()
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
@@ -99,7 +100,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory names what was asked for, and the device says so from then on.
+// TestOutOfMemory checks that the error names the requested size, and that it sticks to
+// the device.
 func TestOutOfMemory(t *testing.T) {
 	d, err := cuda.New(open(t), device.FP32)
 	if err != nil {
@@ -107,7 +109,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	defer d.Close()
 	d.Alloc(1<<40, device.Float32)
-	if err := d.Err(); err == nil || !strings.Contains(err.Error(), "asked for 4194304 MiB") {
+	if err := d.Err(); err == nil || !strings.Contains(err.Error(), "requested 4194304 MiB") {
 		t.Errorf("4 TiB: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// nodes are launches as driver.c takes them.
+// nodes converts launches for driver.c.
 func (m *machine) nodes(launches []cuda.Launch) []C.Node {
 	list := make([]C.Node, len(launches))
 	for i, l := range launches {
@@ -22,11 +22,14 @@ func (m *machine) nodes(launches []cuda.Launch) []C.Node {
 	return list
 }
 
-// pointers are those of lists that are not empty.
+// pointers returns the addresses of a list and of the arguments, neither of which may
+// be empty. C code uses them only during the call: cgo forbids it to keep them.
 func pointers(list []C.Node, args []byte) (*C.Node, *C.char) {
 	return unsafe.SliceData(list), (*C.char)(unsafe.Pointer(unsafe.SliceData(args)))
 }
 
+// Run launches kernels one by one. If the driver rejects an overlapping launch, gpu_run
+// repeats it without and clears m.overlap for all later ones.
 func (m *machine) Run(launches []cuda.Launch, args []byte) error {
 	release, err := m.enter()
 	if err != nil {
@@ -39,13 +42,17 @@ func (m *machine) Run(launches []cuda.Launch, args []byte) error {
 	return m.result(code, fmt.Sprintf("launching kernel %s", launches[failed].Kernel))
 }
 
-// graph is a chain of launches that the driver keeps.
+// graph is a CUDA graph: a chain of kernel nodes. It keeps the nodes since an update
+// must repeat the grid and the function of a node.
 type graph struct {
 	machine *machine
 	nodes   []C.Node
 	chain   *C.Chain
 }
 
+// Graph builds the graph node by node, without capturing a stream, and so has the node
+// handles that updates need. It falls back to full dependencies if the driver rejects
+// programmatic ones.
 func (m *machine) Graph(launches []cuda.Launch, args []byte) (cuda.Graph, error) {
 	release, err := m.enter()
 	if err != nil {

@@ -19,21 +19,23 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// Rates are what the GPU does at best: what shares of peak are shares of.
+// Rates is the GPU's measured peak rates, the reference for shares of peak.
 type Rates struct {
 	Name       string
-	FP32, BF16 float64 // GFLOP/s of one large product of random numbers
-	By         string  // whose product it was
-	Copy       float64 // GB/s of a copy within the GPU, read and written
+	FP32, BF16 float64 // GFLOP/s of a large GEMM of random numbers
+	By         string  // whose GEMM was measured
+	Copy       float64 // GB/s of a copy within the GPU, bytes read plus bytes written
 }
 
-// Sizes of what is timed: it grows until a run lasts a millisecond.
+// The sizes n of what is timed, n x n matrices: n doubles until a run takes a
+// millisecond, so that the overhead of launches does not matter.
 const (
 	firstSize = 64
 	lastSize  = 8192
 )
 
-// Measure times large products, by cublasLt where that is found, and a copy.
+// Measure measures large GEMMs, by cublasLt if that is found and else by the engine,
+// and a copy. It starts GPU 0 and closes it.
 func Measure() (r Rates, err error) {
 	opened, err := Open()
 	if err != nil {
@@ -42,18 +44,18 @@ func Measure() (r Rates, err error) {
 	m := opened.(*machine)
 	defer func() { err = errors.Join(err, m.Close()) }()
 	if r.Name, err = m.device.Name(); err != nil {
-		return r, m.lost(err)
+		return r, m.failed(err)
 	}
-	if r.Copy, err = m.rate(m.copying); err != nil {
+	if r.Copy, err = m.rate(m.copyWork); err != nil {
 		return r, err
 	}
 	r.By = "cublasLt"
-	if r.FP32, err = m.rate(m.cublas(device.FP32)); err == nil {
-		r.BF16, err = m.rate(m.cublas(device.BF16))
+	if r.FP32, err = m.rate(m.cublasWork(device.FP32)); err == nil {
+		r.BF16, err = m.rate(m.cublasWork(device.BF16))
 	}
 	var missing noLibrary
 	if errors.As(err, &missing) {
-		r.By = "our own product: " + string(missing)
+		r.By = "our own GEMM: " + string(missing)
 		if r.FP32, err = ownRate(device.FP32); err == nil {
 			r.BF16, err = ownRate(device.BF16)
 		}
@@ -61,12 +63,13 @@ func Measure() (r Rates, err error) {
 	return r, err
 }
 
-// noLibrary is why cublasLt could not be used.
+// noLibrary is the error that cublasLt cannot be used, with the reason.
 type noLibrary string
 
 func (e noLibrary) Error() string { return string(e) }
 
-// work is something that is timed, so much of it a run.
+// work is something to be timed: run queues it once, sync waits for it, and amount is
+// how much of it a run does.
 type work struct {
 	run    func() error
 	sync   func() error
@@ -74,7 +77,8 @@ type work struct {
 	free   func()
 }
 
-// rate is the amount in 10^9 a second at the size that lasts long enough.
+// rate returns the amount per second, in units of 1e9, at the first size that takes
+// long enough.
 func (m *machine) rate(start func(size int) (work, error)) (float64, error) {
 	for size := firstSize; ; size *= 2 {
 		w, err := start(size)
@@ -89,7 +93,8 @@ func (m *machine) rate(start func(size int) (work, error)) (float64, error) {
 	}
 }
 
-// time is that of a run, after some that do not count.
+// time returns the average time of a run, after a few that do not count: they load code
+// and raise the clocks.
 func (w work) time() (time.Duration, error) {
 	const warm, counted = 3, 10
 	var began time.Time
@@ -108,7 +113,7 @@ func (w work) time() (time.Duration, error) {
 	return max(time.Since(began)/counted, 1), err
 }
 
-// buffers are so many pieces of device memory, to be freed together.
+// buffers allocates n buffers of device memory; free releases them together.
 func (m *machine) buffers(n, bytes int) (list []cuda.Pointer, free func(), err error) {
 	free = func() {
 		for _, p := range list {
@@ -126,7 +131,8 @@ func (m *machine) buffers(n, bytes int) (list []cuda.Pointer, free func(), err e
 	return list, free, nil
 }
 
-func (m *machine) copying(size int) (work, error) {
+// copyWork copies 32 size^2 bytes within the device.
+func (m *machine) copyWork(size int) (work, error) {
 	bytes := size * size * 32
 	b, free, err := m.buffers(2, bytes)
 	return work{amount: 2 * float64(bytes), free: free, sync: m.Sync, run: func() error {
@@ -139,8 +145,9 @@ func (m *machine) copying(size int) (work, error) {
 	}}, err
 }
 
-// cublas are products of cublasLt.
-func (m *machine) cublas(p device.Precision) func(size int) (work, error) {
+// cublasWork returns GEMMs of size n by cublasLt in precision p. The factors are
+// random; see randomWords.
+func (m *machine) cublasWork(p device.Precision) func(size int) (work, error) {
 	width, bf16 := 4, C.int(0)
 	if p == device.BF16 {
 		width, bf16 = 2, 1
@@ -161,16 +168,17 @@ func (m *machine) cublas(p device.Precision) func(size int) (work, error) {
 			C.product_close(product)
 			return work{}, err
 		}
-		words := random(n*n*width/8, p)
+		words := randomWords(n*n*width/8, p)
 		for _, to := range b[:2] {
 			err = errors.Join(err, m.Write(to, unsafe.Pointer(unsafe.SliceData(words)), len(words)*8))
 		}
-		return work{amount: cube(n), sync: m.Sync, run: func() error { return m.multiply(product, b) },
+		return work{amount: gemmFLOP(n), sync: m.Sync, run: func() error { return m.multiply(product, b) },
 			free: func() { C.product_close(product); free() }}, err
 	}
 }
 
-// multiply is one product of the library; b are factors, result and work space.
+// multiply queues one GEMM by cublasLt. b holds both factors, the result, and the
+// workspace.
 func (m *machine) multiply(p *C.Product, b []cuda.Pointer) error {
 	release, err := m.enter()
 	if err != nil {
@@ -184,11 +192,13 @@ func (m *machine) multiply(p *C.Product, b []cuda.Pointer) error {
 	return nil
 }
 
-// cube is the floating point operations of a product of n x n matrices.
-func cube(n int) float64 { return 2 * float64(n) * float64(n) * float64(n) }
+// gemmFLOP returns the floating-point operations of a GEMM of n x n matrices.
+func gemmFLOP(n int) float64 { return 2 * float64(n) * float64(n) * float64(n) }
 
-// random are numbers of magnitude 1 to 2, packed, since a GPU multiplies zeros faster.
-func random(words int, p device.Precision) []uint64 {
+// randomWords returns packed numbers of magnitude 1 to 2 and random sign and mantissa.
+// With zeros the GPU draws less power, clocks higher, and would seem faster than it is
+// on real data.
+func randomWords(words int, p device.Precision) []uint64 {
 	keep, exponent := uint64(0x807fffff807fffff), uint64(0x3f8000003f800000)
 	if p == device.BF16 {
 		keep, exponent = 0x807f807f807f807f, 0x3f803f803f803f80
@@ -200,7 +210,7 @@ func random(words int, p device.Precision) []uint64 {
 	return list
 }
 
-// ownRate is that of the engine's products.
+// ownRate returns the rate of the engine's own GEMM.
 func ownRate(p device.Precision) (float64, error) {
 	opened, err := Open()
 	if err != nil {
@@ -213,13 +223,13 @@ func ownRate(p device.Precision) (float64, error) {
 	rate, err := opened.(*machine).rate(func(n int) (work, error) {
 		x, a, b := device.NewMat(d, n, n), device.NewActivations(d, n, n), device.NewActivations(d, n, n)
 		d.Normal(x, []uint64{rng.Key("gpu measure", n)}, 0)
-		d.DropoutApply(a, x, device.Dropout{}) // copies and rounds
+		d.DropoutApply(a, x, device.Dropout{}) // without dropout this is a rounding copy
 		d.DropoutApply(b, x, device.Dropout{})
 		sync := func() error {
 			d.Sync()
 			return d.Err()
 		}
-		return work{amount: cube(n), sync: sync, free: func() { d.Free(x.Buf); d.Free(a.Buf); d.Free(b.Buf) }, run: func() error {
+		return work{amount: gemmFLOP(n), sync: sync, free: func() { d.Free(x.Buf); d.Free(a.Buf); d.Free(b.Buf) }, run: func() error {
 			d.Gemm(device.NT, x, a, b, device.Epilogue{})
 			return nil
 		}}, d.Err()

@@ -11,7 +11,7 @@ import (
 	"scalewm/model/device/cuda/roofline"
 )
 
-// TestMeasure: every rate is there, and says whose it is.
+// TestMeasure checks that all rates are measured and their source is named.
 func TestMeasure(t *testing.T) {
 	open(t).Close()
 	r, err := Measure()
@@ -23,8 +23,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestTimed: launches are counted whether they come as a graph or not, they take
-// time, and results are those of any other machine.
+// TestTimed checks that launches are counted whether they come as a graph or not, that
+// they take time, and that the results are those of any other machine.
 func TestTimed(t *testing.T) {
 	open(t).Close()
 	m, err := OpenTimed(roofline.H200)
@@ -39,7 +39,7 @@ func TestTimed(t *testing.T) {
 	x, y := device.NewMat(d, 3, 5), device.NewMat(d, 3, 5)
 	d.Sync()
 	m.Reset()
-	const rounds, each = 3, 2 * queued // from the second round on a graph
+	const rounds, each = 3, 2 * chunkLaunches // from the second round on a graph
 	for i := range rounds {
 		d.Fill(x, float64(i+1))
 		for range each - 1 {
@@ -64,8 +64,8 @@ func TestTimed(t *testing.T) {
 	}
 }
 
-// TestTarget: a GPU runs the kernels that it is told to, and those of Ampere, which
-// do not wait for the one before, one after another.
+// TestTarget checks that a GPU runs the kernels that the variable names, and that
+// Ampere's, which do not wait for their predecessor, are not launched with overlap.
 func TestTarget(t *testing.T) {
 	open(t).Close()
 	t.Setenv(TargetVariable, "sm_80")

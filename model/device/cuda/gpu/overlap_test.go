@@ -13,8 +13,8 @@ import (
 	"scalewm/model/device/cuda/emu/driver"
 )
 
-// sequences runs one sequence of launches three times, as it is and as a graph,
-// with a number that changes, and returns what it leaves.
+// sequences runs one sequence of launches three times, first as single launches and
+// then as graphs, with a number that changes, and returns the numbers that it leaves.
 func sequences(t *testing.T, m cuda.Machine) []float32 {
 	t.Helper()
 	d, err := cuda.New(m, device.FP32)
@@ -39,11 +39,11 @@ func sequences(t *testing.T, m cuda.Machine) []float32 {
 	return got
 }
 
-// TestOverlap: launches overlap unless the variable says otherwise or the driver
-// refuses, and the results are the same.
+// TestOverlap checks that launches overlap unless the variable is set or the driver
+// rejects it, and that results do not depend on it.
 func TestOverlap(t *testing.T) {
 	open(t).Close()
-	refused := strings.Contains(os.Getenv(driver.Variable), "overlap=0")
+	rejected := strings.Contains(os.Getenv(driver.Variable), "overlap=0")
 	for _, plain := range []string{"", "1"} {
 		t.Setenv(PlainVariable, plain)
 		m := open(t).(*machine)
@@ -52,16 +52,16 @@ func TestOverlap(t *testing.T) {
 				t.Errorf("number %d is %g, want 2 doubled ten times", i, v)
 			}
 		}
-		if want := plain == "" && m.isa == "sm_90a" && !refused; want != (m.overlap != 0) {
+		if want := plain == "" && m.isa == "sm_90a" && !rejected; want != (m.overlap != 0) {
 			t.Errorf("on %s with %q: overlapping %d", m.isa, plain, m.overlap)
 		}
 	}
-	if os.Getenv(driver.Variable) == "" || refused {
+	if os.Getenv(driver.Variable) == "" || rejected {
 		return
 	}
-	refusing := exec.Command(os.Args[0], "-test.run=^TestOverlap$")
-	refusing.Env = append(os.Environ(), driver.Variable+"=overlap=0")
-	if out, err := refusing.CombinedOutput(); err != nil {
+	rejecting := exec.Command(os.Args[0], "-test.run=^TestOverlap$")
+	rejecting.Env = append(os.Environ(), driver.Variable+"=overlap=0")
+	if out, err := rejecting.CombinedOutput(); err != nil {
 		t.Errorf("with a driver that refuses to overlap launches: %v\n%s", err, out)
 	}
 }

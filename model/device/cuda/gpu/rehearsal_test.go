@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRehearsal runs the whole day with a GPU at toy sizes (make gpu-day-rehearsal),
-// on the emulated driver that TestMain found.
+// TestRehearsal runs the script of the day with a GPU at toy sizes on the emulated
+// driver (make gpu-day-rehearsal).
 func TestRehearsal(t *testing.T) {
 	script := os.Getenv("SCALEWM_GPU_DAY")
 	if script == "" {
@@ -40,7 +40,7 @@ func TestRehearsal(t *testing.T) {
 			}
 			for _, stage := range c.stages {
 				if !strings.Contains(string(summary), "\n"+stage+": exit 0,") {
-					t.Errorf("%s has failed: %s", stage, text)
+					t.Errorf("stage %s failed: %s", stage, text)
 				}
 			}
 			t.Logf("%s", summary)

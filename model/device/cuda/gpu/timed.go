@@ -12,29 +12,32 @@ import (
 	"scalewm/model/device/cuda/roofline"
 )
 
-// Timed is a GPU that runs launches one by one, without graphs, and keeps the
-// time of each kernel beside what it cannot take less than.
+// Timed is a GPU that runs launches one by one, without graphs, and measures the time
+// of each kernel. Package roofline counts for each the minimum that memory and tensor
+// cores need.
 type Timed struct {
 	*machine
 	count   *roofline.Machine
 	seconds map[string]float64 // by cuda.Kernel.Label
-	events  []cu.Event
-	busy    []cuda.Pointer // what is copied while launches are queued
+	events  []cu.Event         // one before the first launch of a chunk, and one after each
+	busy    []cuda.Pointer     // two buffers, copied to keep the GPU busy while a chunk is queued
 }
 
-// KernelTime is all launches of a kernel and shape.
+// KernelTime is all launches of one kernel and shape: their number, traffic, minimum
+// time, and measured time.
 type KernelTime struct {
 	roofline.Entry
 	Seconds float64
 }
 
 const (
-	queued = 64        // launches timed together
-	busy   = 256 << 20 // bytes; eight copies take a millisecond, and queueing less
-	copies = 8
+	chunkLaunches = 64        // launches timed together
+	busy          = 256 << 20 // bytes of a buffer: the copies take a millisecond, queueing a chunk less
+	copies        = 8         // that precede a chunk
 )
 
-// OpenTimed starts GPU 0; floors are those of a card as fast as c.
+// OpenTimed starts GPU 0. c holds the peak rates from which minimum times are computed.
+// The caller closes the result, or the device that it makes of it.
 func OpenTimed(c roofline.Card) (*Timed, error) {
 	opened, err := Open()
 	if err != nil {
@@ -47,16 +50,17 @@ func OpenTimed(c roofline.Card) (*Timed, error) {
 	return t, nil
 }
 
+// prepare creates the events and the buffers.
 func (t *Timed) prepare() error {
 	release, err := t.enter()
 	if err != nil {
 		return err
 	}
 	defer release()
-	for range queued + 1 {
+	for range chunkLaunches + 1 {
 		e, err := cu.MakeEvent(cu.DefaultEvent)
 		if err != nil {
-			return t.lost(err)
+			return t.failed(err)
 		}
 		t.events = append(t.events, e)
 	}
@@ -64,13 +68,14 @@ func (t *Timed) prepare() error {
 	return err
 }
 
-// Reset forgets what was timed.
+// Reset discards all measurements.
 func (t *Timed) Reset() {
 	t.count.Reset()
 	clear(t.seconds)
 }
 
-// Times are the kernels that ran, those that took longest first.
+// Times returns the kernels that ran since Reset, those with the longest total time
+// first.
 func (t *Timed) Times() []KernelTime {
 	var list []KernelTime
 	for _, e := range t.count.Entries() {
@@ -88,9 +93,9 @@ func (t *Timed) Times() []KernelTime {
 	return list
 }
 
-// Run runs launches with an event after each.
+// Run runs launches with an event after each, and waits for them.
 func (t *Timed) Run(launches []cuda.Launch, args []byte) error {
-	for chunk := range slices.Chunk(launches, queued) {
+	for chunk := range slices.Chunk(launches, chunkLaunches) {
 		if err := t.chunk(chunk, args); err != nil {
 			return err
 		}
@@ -98,8 +103,9 @@ func (t *Timed) Run(launches []cuda.Launch, args []byte) error {
 	return t.count.Run(launches, args)
 }
 
-// chunk queues launches behind copies, so that the GPU does not wait for the
-// program between them, and waits for them.
+// chunk queues copies and behind them the launches with their events, and waits for
+// all. While the GPU copies, the host queues: the times between events are then those
+// of kernels, without gaps in which the GPU waits for the host.
 func (t *Timed) chunk(launches []cuda.Launch, args []byte) error {
 	release, err := t.enter()
 	if err != nil {
@@ -108,7 +114,7 @@ func (t *Timed) chunk(launches []cuda.Launch, args []byte) error {
 	defer release()
 	for range copies {
 		if err := cu.MemcpyDtoDAsync(cu.DevicePtr(t.busy[0]), cu.DevicePtr(t.busy[1]), busy, t.stream); err != nil {
-			return t.lost(err)
+			return t.failed(err)
 		}
 	}
 	err = t.events[0].Record(t.stream)
@@ -116,24 +122,25 @@ func (t *Timed) chunk(launches []cuda.Launch, args []byte) error {
 		err = errors.Join(err, t.machine.Run(launches[i:i+1], args), t.events[i+1].Record(t.stream))
 	}
 	if err = errors.Join(err, t.Sync()); err != nil {
-		return t.lost(err)
+		return t.failed(err)
 	}
 	for i, l := range launches {
 		ms, err := t.events[i].Elapsed(t.events[i+1])
 		if err != nil {
-			return t.lost(err)
+			return t.failed(err)
 		}
 		t.seconds[l.Kernel.Label(args[l.At:l.At+l.Size])] += ms / 1000
 	}
 	return nil
 }
 
-// Graph is the launches themselves.
+// Graph returns a list of launches with the behavior of a graph: kernels of a real one
+// cannot be timed singly.
 func (t *Timed) Graph(launches []cuda.Launch, args []byte) (cuda.Graph, error) {
-	return loose{t, slices.Clone(launches), slices.Clone(args)}, nil
+	return looseGraph{t, slices.Clone(launches), slices.Clone(args)}, nil
 }
 
-// Close gives everything back.
+// Close releases everything.
 func (t *Timed) Close() error {
 	for _, p := range t.busy {
 		t.Free(p, busy)
@@ -145,16 +152,16 @@ func (t *Timed) Close() error {
 	return errors.Join(err, t.machine.Close())
 }
 
-// loose are launches that stand for a graph.
-type loose struct {
+// looseGraph is launches that run one by one in place of a graph.
+type looseGraph struct {
 	t        *Timed
 	launches []cuda.Launch
 	args     []byte
 }
 
-func (g loose) Update(i int, args []byte) error {
+func (g looseGraph) Update(i int, args []byte) error {
 	copy(g.args[g.launches[i].At:], args)
 	return nil
 }
-func (g loose) Start() error { return g.t.Run(g.launches, g.args) }
-func (g loose) Close() error { return nil }
+func (g looseGraph) Start() error { return g.t.Run(g.launches, g.args) }
+func (g looseGraph) Close() error { return nil }

@@ -1,22 +1,35 @@
-// attention.cu: attention in fp32, for any number of tokens and heads of up to 128 columns.
+// attention.cu: attention in float32 on CUDA cores, for any number of tokens and heads
+// of up to 128 columns.
 //
-// Idea: keys and values pass by 32 at a time, and softmax is kept up to date on the way, so that
-// scores never reach memory. With s = q k^T / sqrt(dim), m the highest score so far and m' the new one:
-//   total = total exp(m-m') + sum exp(s-m'), out = out exp(m-m') + sum exp(s-m') v, in the end out/total.
-// The backward pass makes p = exp(s - lse) again, with lse = m + log(total):
-//   ds = p (dp - delta), dp = dout v^T, delta = dout.out, dq = ds k / sqrt(dim), dk = ds^T q / sqrt(dim),
-//   dv = p^T dout; dropout's factors multiply p in out and dv, and dp.
-// A block has 16 rows of one head, a warp ROWS of them: a lane has one of the 32 others for products along
-// the head, and every 32nd column of the sums, which stay in registers.
-// Memory traffic: forward reads q once, writes out and lse once, and reads k and v once for every 16 queries.
-// The gradient of q reads k and v that often, and that of k and v reads q and dout once for every 16 keys.
-// Rows in shared memory are one float longer than a head, so that lanes with a row each read different banks.
+// Keys and values pass through shared memory 32 at a time, and the softmax is updated
+// online, so scores never reach device memory. With s = q k^T / sqrt(dim), m the
+// highest score so far, and m' the highest after the next 32 keys:
+//    total = total exp(m-m') + sum exp(s-m')
+//    out = out exp(m-m') + sum exp(s-m') v, and finally out/total
+// The backward pass recomputes p = exp(s - lse), where lse = m + log(total) comes from
+// the forward pass:
+//    ds = p (dp - delta), dp = dout v^T, delta = dout . out
+//    dq = ds k / sqrt(dim), dk = ds^T q / sqrt(dim), dv = p^T dout
+// Dropout factors multiply p in out and dv, and dp.
+//
+// A block has 16 rows of one head, and each of its four warps ROWS of them. Along the
+// passing rows, a lane computes the dot products with one of the 32; along the columns,
+// it has every 32nd column of the sums, which stay in registers.
+//
+// Memory traffic: forward reads q once, writes out and lse once, and reads k and v once
+// per 16 queries. The gradient of q reads k and v as often, and that of k and v reads q
+// and dout once per 16 keys. Separate kernels for dq and for dk, dv recompute the
+// scores but need no additions between blocks.
+//
+// Rows in shared memory are padded by one float: dim is usually a multiple of 32, and
+// lanes that read the same column of 32 rows would otherwise all hit the same bank.
 #include "heads.cuh"
 
-enum { HEAD = 128, PARTS = HEAD / WARP, ROWS = 4, TEAM = 4, BLOCK_ROWS = ROWS * TEAM };
+enum { HEAD = 128, PARTS = HEAD / WARP, ROWS = 4, BLOCK_WARPS = 4, BLOCK_ROWS = ROWS * BLOCK_WARPS };
 
-// stage copies rows [t0, t0+n) of a sequence of `tokens`, whose first row is
-// `first`, to rows of `width` floats; zeros beyond the sequence.
+// stage copies rows [t0, t0+n) of a sequence of `tokens` rows, the first of which is
+// row `first` of m, to shared-memory rows of `width` floats, with zeros beyond the
+// sequence.
 DEVICE void stage(float *s, const Mat &m, i64 first, i64 tokens, const Head &h, i64 t0, int n, int width) {
 	int dim = width - 1;
 	for (int i = threadIdx.x; i < n * dim; i += blockDim.x) {
@@ -25,7 +38,8 @@ DEVICE void stage(float *s, const Mat &m, i64 first, i64 tokens, const Head &h, 
 	}
 }
 
-// dots[i] = row i of the warp's ROWS times this lane's row.
+// dots computes s[i] = row i of the warp's ROWS times this lane's row. All lanes read
+// the same element of `rows` at once, which shared memory broadcasts.
 DEVICE void dots(float *s, const float *rows, const float *mine, int dim, int width) {
 	UNROLL for (int i = 0; i < ROWS; i++) s[i] = 0;
 	for (int d = 0; d < dim; d++) {
@@ -34,8 +48,8 @@ DEVICE void dots(float *s, const float *rows, const float *mine, int dim, int wi
 	}
 }
 
-// gather adds to sum[i][part] the 32 rows of `tile` weighted by the lanes' w[i].
-DEVICE void gather(float (*sum)[PARTS], const float *w, const float *tile, int dim, int width) {
+// add_weighted adds to sum[i] the 32 rows of `tile`, row j weighted by w[i] of lane j.
+DEVICE void add_weighted(float (*sum)[PARTS], const float *w, const float *tile, int dim, int width) {
 	for (int j = 0; j < WARP; j++) {
 		float t[PARTS];
 		UNROLL for (int p = 0; p < PARTS; p++) t[p] = p * WARP + lane() < dim ? tile[j * width + p * WARP + lane()] : 0;
@@ -46,7 +60,8 @@ DEVICE void gather(float (*sum)[PARTS], const float *w, const float *tile, int d
 	}
 }
 
-DEVICE void scatter(const Mat &m, i64 first, i64 tokens, const AttentionArgs &a, const Head &h,
+// store_rows writes the warp's sums, row i times scale[i], to the rows of m.
+DEVICE void store_rows(const Mat &m, i64 first, i64 tokens, const AttentionArgs &a, const Head &h,
                     const float (*sum)[PARTS], const float *scale) {
 	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 t = h.r0 + warp() * ROWS + i;
@@ -57,7 +72,9 @@ DEVICE void scatter(const Mat &m, i64 first, i64 tokens, const AttentionArgs &a,
 	}
 }
 
-KERNEL(attention, AttentionArgs, TEAM *WARP) {
+// attention is the forward pass. top holds the highest score m of each row, total the
+// sum of exponentials.
+KERNEL(attention, AttentionArgs, BLOCK_WARPS *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *k = q + BLOCK_ROWS * width, *v = k + WARP * width;
@@ -65,7 +82,7 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 	float out[ROWS][PARTS] = {}, top[ROWS], total[ROWS] = {}, s[ROWS], scale = 1 / sqrtf((float)dim);
 	UNROLL for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
 	stage(q, a.q, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
-	for (i64 t0 = 0; t0 < keys_of(a, least(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+	for (i64 t0 = 0; t0 < keys_of(a, min64(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
 		__syncthreads();
 		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
 		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
@@ -77,22 +94,23 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 			float higher = fmaxf(top[i], warp_max(seen ? s[i] * scale : -INFINITE));
 			float p = seen ? expf(s[i] * scale - higher) : 0, shrink = expf(top[i] - higher);
 			total[i] = total[i] * shrink + warp_sum(p);
-			s[i] = seen && a.p != 0 ? p * keep_of(a, h, query, key) : p;
+			s[i] = seen && a.p != 0 ? p * attention_dropout(a, h, query, key) : p;
 			UNROLL for (int c = 0; c < PARTS; c++) out[i][c] *= shrink;
 			top[i] = higher;
 		}
-		gather(out, s, v, dim, width);
+		add_weighted(out, s, v, dim, width);
 	}
 	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 query = h.r0 + warp() * ROWS + i;
 		if (a.lse.p && lane() == 0 && query < a.queries) at(a.lse, h.index, query) = top[i] + logf(total[i]);
 		total[i] = 1 / total[i];
 	}
-	scatter(a.out, h.query, a.queries, a, h, out, total);
+	store_rows(a.out, h.query, a.queries, a, h, out, total);
 }
 
-// dq, and delta = dout . out of each query, which attention_grad_kv needs.
-KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
+// attention_grad_q computes dq, and stores delta = dout . out of each query for
+// attention_grad_kv, which therefore must follow it.
+KERNEL(attention_grad_q, AttentionArgs, BLOCK_WARPS *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *dout = q + BLOCK_ROWS * width, *k = dout + BLOCK_ROWS * width, *v = k + WARP * width;
@@ -111,7 +129,7 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 		scale[i] = 1 / sqrtf((float)dim);
 		if (lane() == 0 && query < a.queries) a.delta[h.index * a.queries + query] = delta[i];
 	}
-	for (i64 t0 = 0; t0 < keys_of(a, least(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+	for (i64 t0 = 0; t0 < keys_of(a, min64(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
 		__syncthreads();
 		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
 		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
@@ -122,15 +140,16 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
 			bool seen = query < a.queries && key < keys_of(a, query);
 			float p = seen ? expf(s[i] * scale[i] - lse[i]) : 0;
-			s[i] = seen ? p * (keep_of(a, h, query, key) * dp[i] - delta[i]) : 0;
+			s[i] = seen ? p * (attention_dropout(a, h, query, key) * dp[i] - delta[i]) : 0;
 		}
-		gather(dq, s, k, dim, width);
+		add_weighted(dq, s, k, dim, width);
 	}
-	scatter(a.dq, h.query, a.queries, a, h, dq, scale);
+	store_rows(a.dq, h.query, a.queries, a, h, dq, scale);
 }
 
-// dk and dv: a warp's rows are keys, a lane has a query.
-KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
+// attention_grad_kv computes dk and dv. The roles are exchanged: a warp's rows are
+// keys, and each lane has one of the 32 passing queries.
+KERNEL(attention_grad_kv, AttentionArgs, BLOCK_WARPS *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *k = shared, *v = k + BLOCK_ROWS * width, *q = v + BLOCK_ROWS * width, *dout = q + WARP * width;
@@ -143,7 +162,7 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 	stage(k, a.k, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
 	stage(v, a.v, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
 	for (i64 t0 = 0; t0 < a.queries; t0 += WARP) {
-		if (keys_of(a, least(a.queries, t0 + WARP) - 1) <= h.r0) continue; // none of these sees any of the keys
+		if (keys_of(a, min64(a.queries, t0 + WARP) - 1) <= h.r0) continue; // the mask hides all of the block's keys from these queries
 		__syncthreads();
 		stage(q, a.q, h.query, a.queries, h, t0, WARP, width);
 		stage(dout, a.dout, h.query, a.queries, h, t0, WARP, width);
@@ -156,13 +175,13 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 key = h.r0 + warp() * ROWS + i;
 			bool seen = query < a.queries && key < keys_of(a, query);
-			float p = seen ? expf(s[i] * scale[i] - lse) : 0, kept = seen ? keep_of(a, h, query, key) : 0;
-			s[i] = seen ? p * (kept * dp[i] - delta) : 0;
-			dp[i] = p * kept;
+			float p = seen ? expf(s[i] * scale[i] - lse) : 0, dropout = seen ? attention_dropout(a, h, query, key) : 0;
+			s[i] = seen ? p * (dropout * dp[i] - delta) : 0;
+			dp[i] = p * dropout;
 		}
-		gather(dk, s, q, dim, width);
-		gather(dv, dp, dout, dim, width);
+		add_weighted(dk, s, q, dim, width);
+		add_weighted(dv, dp, dout, dim, width);
 	}
-	scatter(a.dk, h.key, a.len, a, h, dk, scale);
-	scatter(a.dv, h.key, a.len, a, h, dv, one);
+	store_rows(a.dk, h.key, a.len, a, h, dk, scale);
+	store_rows(a.dv, h.key, a.len, a, h, dv, one);
 }

@@ -1,31 +1,38 @@
-// attention_mma_grad.cu: the gradients of attention with tensor cores, for heads of 64 bf16 columns.
+// attention_mma_grad.cu: the gradients of attention on tensor cores, for heads of 64
+// bf16 columns.
 //
-// Idea: a block has one head of one sequence and sweeps it twice: with keys and values in shared memory, warps
-// carry queries through them, for dq; then with queries and their gradients there, warps carry keys through those,
-// for dk and dv. With s = q k^T / 8, p = exp(s - lse) and delta = dout.out:
-//   ds = p (dout v^T - delta), dq = ds k / 8, dk = ds^T q / 8, dv = p^T dout.
-// The scores are computed twice, seven products instead of five, so that nothing is added up between warps.
-// Scores and sums stay in registers; lse and delta of the queries, which the second sweep needs, in shared memory.
-// Memory traffic: out and lse are read once, q, k, v and dout twice, the second time from the second level cache;
-// dq, dk and dv are written once. With masks, dropout or more than CHUNK rows, k and v are read once for
-// every 64 queries, and q and dout once for every 64 keys.
+// A block processes one head of one sequence in two sweeps. In the first, keys and
+// values are in shared memory, and warps carry queries through them for dq. In the
+// second, queries and their gradients are in shared memory, and warps carry keys
+// through those for dk and dv. With s = q k^T / 8, p = exp(s - lse) and delta = dout .
+// out:
+//    ds = p (dout v^T - delta), dq = ds k / 8, dk = ds^T q / 8, dv = p^T dout
+// The scores are computed in both sweeps, seven products instead of five. In return no
+// sums are added between warps, which would need atomics or another pass. Scores and
+// sums stay in registers; lse and delta of the queries, which the second sweep needs,
+// in shared memory.
+//
+// Memory traffic: out and lse are read once, q, k, v and dout twice, the second time
+// from L2; dq, dk and dv are written once. With a mask, dropout or more than CHUNK
+// rows, k and v are read once per 64 queries, and q and dout once per 64 keys.
 #include "flash.cuh"
 
-// Grads is a block's head, the rows of two matrices that are in shared memory, and two numbers of each query.
+// Grads is a block's head, the chunks of two matrices in shared memory, and the
+// statistics of each query.
 struct Grads {
 	const AttentionArgs &a;
 	Head h;
 	uint4 *x, *y;
-	float *stats; // of each query -lse in base 2, delta
+	float *stats; // per query: -lse in base 2, then delta
 
 	DEVICE_METHOD Strip queries(const Mat &m) const { return strip_of(m, h.query, h, a, a.queries); }
 	DEVICE_METHOD Strip keys(const Mat &m) const { return strip_of(m, h.key, h, a, a.len); }
 };
 
-// stage_two brings rows from t0 on of two strips.
+// stage_two loads the rows from t0 on of two strips and waits for them.
 DEVICE void stage_two(const Grads &b, const Strip &x, const Strip &y, int t0) {
 	int n = chunk_rows(x.rows - t0);
-	__syncthreads(); // what was there is done with
+	__syncthreads(); // all warps are done with the previous rows
 	stage(b.x, x, t0, n);
 	stage(b.y, y, t0, n);
 	copy_commit();
@@ -33,15 +40,17 @@ DEVICE void stage_two(const Grads &b, const Strip &x, const Strip &y, int t0) {
 	__syncthreads();
 }
 
-// QueryGrad is 16 M queries from r0 on in the first sweep.
+// QueryGrad is 16 M queries from r0 on in the first sweep. lse is negated and in base
+// 2.
 template <int M> struct QueryGrad {
 	int r0;
-	Tiles<M> q, dout;
-	Results<M> dq;
-	float lse[M][2], delta[M][2]; // lse: negative, in base 2
+	RowTiles<M> q, dout;
+	RowSums<M> dq;
+	float lse[M][2], delta[M][2];
 };
 
-template <int M> DEVICE void zero(Results<M> &x) {
+// zero clears accumulators.
+template <int M> DEVICE void zero(RowSums<M> &x) {
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int j = 0; j < HEAD / 8; j++) {
 			UNROLL for (int e = 0; e < 4; e++) x.v[m][j][e] = 0;
@@ -49,8 +58,9 @@ template <int M> DEVICE void zero(Results<M> &x) {
 	}
 }
 
-// dot is the product of the lane's row r of two tiles m.
-template <int M> DEVICE float dot(const Tiles<M> &x, const Tiles<M> &y, int m, int r) {
+// dot returns the dot product of the lane's row r of tile m of x and y, summed over the
+// quad.
+template <int M> DEVICE float dot(const RowTiles<M> &x, const RowTiles<M> &y, int m, int r) {
 	float sum = 0;
 	UNROLL for (int i = 0; i < STEPS; i++) {
 		UNROLL for (int e = r; e < 4; e += 2) {
@@ -62,46 +72,50 @@ template <int M> DEVICE float dot(const Tiles<M> &x, const Tiles<M> &y, int m, i
 	return quad_sum(sum);
 }
 
-// begin leaves the queries' stats for the second sweep; of rows that there are not, such that they add nothing.
+// begin loads the queries from r0 on and stores their statistics for the second sweep.
+// Missing queries get lse = infinity (stored negated), so their probabilities are zero
+// and they add nothing.
 template <int M> DEVICE void begin(QueryGrad<M> &x, const Grads &b, int r0) {
 	x.r0 = r0;
-	Tiles<M> out;
+	RowTiles<M> out;
 	out.load(b.queries(b.a.out), r0);
 	x.dout.load(b.queries(b.a.dout), r0);
 	x.q.load(b.queries(b.a.q), r0);
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int r = 0; r < 2; r++) {
 			int query = row_of(r0, m, r);
-			bool there = query < (int)b.a.queries;
+			bool valid = query < (int)b.a.queries;
 			x.delta[m][r] = dot(out, x.dout, m, r);
-			x.lse[m][r] = there ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
+			x.lse[m][r] = valid ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
 			if (lane() % 4 == 0 && query < stats_rows(b.a)) b.stats[2 * query] = x.lse[m][r], b.stats[2 * query + 1] = x.delta[m][r];
 		}
 	}
 	zero(x.dq);
 }
 
-// sum_over_keys goes through 16 keys from t on, whose chunk begins at t0.
+// sum_over_keys adds to dq the contribution of 16 keys from t on; the chunk begins at
+// t0.
 template <bool MASKED, bool PLAIN, int M> DEVICE void sum_over_keys(QueryGrad<M> &x, const Grads &b, int t0, int t) {
 	Scores<M, 2> s, dp;
-	times(s, x.q, b.x, t - t0);
-	times(dp, x.dout, b.y, t - t0);
+	dot_rows(s, x.q, b.x, t - t0);
+	dot_rows(dp, x.dout, b.y, t - t0);
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int e = 0; e < 4; e++) {
 			int query = row_of(x.r0, m, e / 2), seen = PLAIN ? (int)b.a.len : seen_by(b.a, query);
 			UNROLL for (int n = 0; n < 2; n++) {
 				int key = col_of(t, n, e);
-				float p = quick_exp2(fmaf(s.v[m][n][e], TO_BASE_2, x.lse[m][e / 2]));
-				float kept = PLAIN ? 1 : keep_of(b.a, b.h, query, key);
-				float ds = p * fmaf(kept, dp.v[m][n][e], -x.delta[m][e / 2]);
+				float p = fast_exp2(fmaf(s.v[m][n][e], TO_BASE_2, x.lse[m][e / 2]));
+				float dropout = PLAIN ? 1 : attention_dropout(b.a, b.h, query, key);
+				float ds = p * fmaf(dropout, dp.v[m][n][e], -x.delta[m][e / 2]);
 				s.v[m][n][e] = MASKED && key >= seen ? 0 : ds;
 			}
 		}
 	}
-	gather(x.dq, s, b.x, t - t0);
+	accumulate(x.dq, s, b.x, t - t0);
 }
 
-template <int M> DEVICE void store_all(const Strip &to, int r0, const Results<M> &x, float scale) {
+// store_all stores sums with one scale for all rows.
+template <int M> DEVICE void store_all(const Strip &to, int r0, const RowSums<M> &x, float scale) {
 	float all[M][2];
 	UNROLL for (int m = 0; m < M; m++) all[m][0] = all[m][1] = scale;
 	store(to, r0, x, all);
@@ -110,34 +124,37 @@ template <int M> DEVICE void store_all(const Strip &to, int r0, const Results<M>
 // KeyGrad is 16 M keys from r0 on in the second sweep.
 template <int M> struct KeyGrad {
 	int r0;
-	Tiles<M> k, v;
-	Results<M> dk, dv;
+	RowTiles<M> k, v;
+	RowSums<M> dk, dv;
 };
 
-// sum_over_queries goes through 16 queries from t on.
+// sum_over_queries adds to dk and dv the contribution of 16 queries from t on. Here
+// rows of the scores are keys and columns queries, so the statistics belong to the
+// lane's columns: a float4 holds those of two adjacent queries.
 template <bool MASKED, bool PLAIN, int M> DEVICE void sum_over_queries(KeyGrad<M> &x, const Grads &b, int t0, int t) {
 	Scores<M, 2> s, dp;
-	float4 stats[2]; // of two queries each
+	float4 stats[2];
 	UNROLL for (int n = 0; n < 2; n++) stats[n] = ((const float4 *)b.stats)[col_of(t, n, 0) / 2];
-	times(s, x.k, b.x, t - t0);
-	times(dp, x.v, b.y, t - t0);
+	dot_rows(s, x.k, b.x, t - t0);
+	dot_rows(dp, x.v, b.y, t - t0);
 	UNROLL for (int n = 0; n < 2; n++) {
 		UNROLL for (int e = 0; e < 4; e++) {
 			float lse = e % 2 ? stats[n].z : stats[n].x, delta = e % 2 ? stats[n].w : stats[n].y;
 			int query = col_of(t, n, e), seen = MASKED ? seen_by(b.a, query) : 0;
 			UNROLL for (int m = 0; m < M; m++) {
 				int key = row_of(x.r0, m, e / 2);
-				float p = quick_exp2(fmaf(s.v[m][n][e], TO_BASE_2, lse)), kept = PLAIN ? 1 : keep_of(b.a, b.h, query, key);
+				float p = fast_exp2(fmaf(s.v[m][n][e], TO_BASE_2, lse)), dropout = PLAIN ? 1 : attention_dropout(b.a, b.h, query, key);
 				if (MASKED && key >= seen) p = 0;
-				s.v[m][n][e] = p * kept;
-				dp.v[m][n][e] = p * fmaf(kept, dp.v[m][n][e], -delta);
+				s.v[m][n][e] = p * dropout;
+				dp.v[m][n][e] = p * fmaf(dropout, dp.v[m][n][e], -delta);
 			}
 		}
 	}
-	gather(x.dv, s, b.y, t - t0);
-	gather(x.dk, dp, b.x, t - t0);
+	accumulate(x.dv, s, b.y, t - t0);
+	accumulate(x.dk, dp, b.x, t - t0);
 }
 
+// begin loads the keys and values from r0 on.
 template <int M> DEVICE void begin(KeyGrad<M> &x, const Grads &b, int r0) {
 	x.r0 = r0;
 	x.k.load(b.keys(b.a.k), r0);
@@ -145,12 +162,14 @@ template <int M> DEVICE void begin(KeyGrad<M> &x, const Grads &b, int r0) {
 	zero(x.dk), zero(x.dv);
 }
 
+// finish stores dk and dv; 1/8 is the scale of the scores.
 template <int M> DEVICE void finish(const KeyGrad<M> &x, const Grads &b) {
 	store_all(b.keys(b.a.dk), x.r0, x.dk, 0.125f);
 	store_all(b.keys(b.a.dv), x.r0, x.dv, 1);
 }
 
-// The sweeps of heads that fit, without mask and dropout.
+// plain_queries and plain_keys are the two sweeps for heads that fit in shared memory,
+// without mask and dropout.
 template <int M> DEVICE void plain_queries(const Grads &b, int r0) {
 	QueryGrad<M> x;
 	begin(x, b, r0);
@@ -167,14 +186,19 @@ template <int M> DEVICE void plain_keys(const Grads &b, int r0) {
 	finish(x, b);
 }
 
-DEVICE Grads grads_of_block(const AttentionArgs &a, uint4 *shared) {
+// block_grads returns the block's head and its shared memory: two chunks, then the
+// statistics.
+DEVICE Grads block_grads(const AttentionArgs &a, uint4 *shared) {
 	Grads b = {a, head_of(a, blockIdx.x), shared, shared + CHUNK * PIECES, (float *)(shared + 2 * CHUNK * PIECES)};
 	return b;
 }
 
-KERNEL(attention_mma_grad, AttentionArgs, TEAM *WARP, 2) {
+// attention_mma_grad is for heads that fit, without mask and dropout. A warp has 32
+// rows where there are that many, else 16. stage_two between the sweeps is also the
+// barrier after which all statistics are in shared memory.
+KERNEL(attention_mma_grad, AttentionArgs, BLOCK_WARPS *WARP, 2) {
 	SHARED(uint4, shared);
-	Grads b = grads_of_block(a, shared);
+	Grads b = block_grads(a, shared);
 	int first = first_of_warp();
 	stage_two(b, b.keys(a.k), b.keys(a.v), 0);
 	for (int r0 = first; r0 < (int)a.queries; r0 += BLOCK_ROWS) {
@@ -188,13 +212,15 @@ KERNEL(attention_mma_grad, AttentionArgs, TEAM *WARP, 2) {
 	}
 }
 
+// any_queries and any_keys are the sweeps of the general case: 64 rows per pass, 16 per
+// warp, while the rows on the other side of the products arrive in chunks.
 DEVICE void any_queries(const Grads &b, int first) {
-	int r0 = first + 16 * warp(), keys = seen_by(b.a, first + 16 * TEAM - 1);
+	int r0 = first + 16 * warp(), keys = seen_by(b.a, first + 16 * BLOCK_WARPS - 1);
 	QueryGrad<1> x;
 	begin(x, b, r0);
 	for (int t0 = 0; t0 < keys; t0 += CHUNK) {
 		stage_two(b, b.keys(b.a.k), b.keys(b.a.v), t0);
-		for (int t = t0; t < lesser(t0 + CHUNK, seen_by(b.a, r0 + 15)); t += 16) sum_over_keys<true, false>(x, b, t0, t);
+		for (int t = t0; t < min32(t0 + CHUNK, seen_by(b.a, r0 + 15)); t += 16) sum_over_keys<true, false>(x, b, t0, t);
 	}
 	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
 }
@@ -205,17 +231,17 @@ DEVICE void any_keys(const Grads &b, int r0) {
 	int queries = (int)b.a.queries;
 	for (int t0 = 0; t0 < queries; t0 += CHUNK) {
 		stage_two(b, b.queries(b.a.q), b.queries(b.a.dout), t0);
-		for (int t = t0; t < lesser(t0 + CHUNK, queries); t += 16) {
+		for (int t = t0; t < min32(t0 + CHUNK, queries); t += 16) {
 			if (seen_by(b.a, t + 15) > r0) sum_over_queries<true, false>(x, b, t0, t);
 		}
 	}
 	finish(x, b);
 }
 
-// For masks, dropout, and more rows than shared memory has room for.
-KERNEL(attention_mma_any_grad, AttentionArgs, TEAM *WARP) {
+// attention_mma_any_grad is for masks, dropout, and more rows than shared memory holds.
+KERNEL(attention_mma_any_grad, AttentionArgs, BLOCK_WARPS *WARP) {
 	SHARED(uint4, shared);
-	Grads b = grads_of_block(a, shared);
-	for (int first = 0; first < (int)a.queries; first += 16 * TEAM) any_queries(b, first);
-	for (int first = 0; first < (int)a.len; first += 16 * TEAM) any_keys(b, first + 16 * warp());
+	Grads b = block_grads(a, shared);
+	for (int first = 0; first < (int)a.queries; first += 16 * BLOCK_WARPS) any_queries(b, first);
+	for (int first = 0; first < (int)a.len; first += 16 * BLOCK_WARPS) any_keys(b, first + 16 * warp());
 }

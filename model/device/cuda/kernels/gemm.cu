@@ -1,48 +1,60 @@
-// gemm.cu: matrix products in fp32 by plain multiply-adds, dst = epilogue(A B), and the sum of a product's pieces.
+// gemm.cu: GEMM in float32 on CUDA cores, dst = epilogue(A B), and the reduction of
+// split-K.
 //
-// Idea: a block computes 128 x 64 of the result for one piece of the inner dimension, a thread 8 x 4 of
-// them in registers. Factors come by 16 inner indices to shared memory, in two places: while one is multiplied,
-// the next step is on its way in registers. A thread reads 12 numbers of shared memory for 32 multiply-adds.
-// Memory traffic: A is read once for every 64 columns of the result, B once for every 128 rows (mostly from the
-// second level cache), dst and what the epilogue takes once. Where K is cut into pieces, each piece's sums are
-// written to part as floats, and gemm_add reads them in order and applies the epilogue.
-// An element's sum is walked in one order from the beginning of its piece, so its bits do not depend on the
-// tile or on how many rows there are.
+// A block of 256 threads computes a 128 x 64 tile of the result for one chunk of K, a
+// thread 8 x 4 elements in registers. A and B pass through shared memory in steps of 16
+// inner indices, double-buffered: while one buffer is multiplied, the next step is on
+// its way from device memory to registers. A thread reads 12 floats of shared memory
+// for 32 FMAs.
+//
+// Memory traffic: A is read once per 64 columns of the result and B once per 128 rows,
+// mostly from L2; dst and the operands of the epilogue once. Under split-K each chunk
+// writes float32 sums to part, which gemm_add reads in order.
+//
+// Determinism: an element is summed over the inner index in increasing order from the
+// start of its chunk. Its bits depend neither on the tile nor on the number of rows.
 #include "epilogue.cuh"
 
+// The transposed operands, in the order of device.Op.
 enum { NN, NT, TN };
 
-// fetch reads columns c..c+3 of a row, with zeros from end on.
-DEVICE void fetch(float *v, const Mat &m, i64 r, i64 c, i64 end, bool there, bool vec) {
+// fetch reads elements c to c+3 of row r of m; those at or after `end`, and all of them
+// if the row is not valid, are zeros. vec says that aligned float4 access is possible.
+DEVICE void fetch(float *v, const Mat &m, i64 r, i64 c, i64 end, bool valid, bool vec) {
 	const float *p = m.p + r * m.stride + c;
-	if (there && vec && c + 3 < end) {
+	if (valid && vec && c + 3 < end) {
 		float4 f = *(const float4 *)p;
 		v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
 		return;
 	}
-	UNROLL for (int j = 0; j < 4; j++) v[j] = there && c + j < end ? p[j] : 0;
+	UNROLL for (int j = 0; j < 4; j++) v[j] = valid && c + j < end ? p[j] : 0;
 }
 
-// Tile is a factor's ROWS x DEPTH piece (rows of the result by inner index) on
-// its way from device memory to shared memory. DEEP: the inner index runs along
-// the matrix's columns; else along its rows, and two of them are read at once.
-template <int ROWS, int DEPTH, bool DEEP> struct Tile {
-	static const int ITEMS = ROWS * DEPTH / 8, LOADS = (ITEMS + THREADS - 1) / THREADS; // of 8 numbers
+// Tile is a ROWS x DEPTH tile of an operand (rows of the result by inner indices), held
+// in the block's registers on its way from device memory to shared memory. K_MAJOR
+// operands are contiguous along the inner index. For the others, which are contiguous
+// along the rows of the result, an item covers four rows of two inner indices.
+template <int ROWS, int DEPTH, bool K_MAJOR> struct Tile {
+	// An item is 8 elements; a thread loads up to LOADS of them.
+	static const int ITEMS = ROWS * DEPTH / 8, LOADS = (ITEMS + THREADS - 1) / THREADS;
 	float v[LOADS][8];
 
-	// Item i: DEEP eight numbers along a row, else four columns of two rows.
-	static DEVICE_METHOD int r_of(int i) { return DEEP ? i / (DEPTH / 8) : i % (ROWS / 4) * 4; }
-	static DEVICE_METHOD int k_of(int i) { return DEEP ? i % (DEPTH / 8) * 8 : i / (ROWS / 4) * 2; }
+	// The first row and inner index of item i within the tile.
+	static DEVICE_METHOD int r_of(int i) { return K_MAJOR ? i / (DEPTH / 8) : i % (ROWS / 4) * 4; }
+	static DEVICE_METHOD int k_of(int i) { return K_MAJOR ? i % (DEPTH / 8) * 8 : i / (ROWS / 4) * 2; }
+	// item sets *i to the thread's l-th item; it returns false if there are fewer.
 	static DEVICE_METHOD bool item(int l, int *i) {
 		*i = l * THREADS + threadIdx.x;
 		return *i < ITEMS;
 	}
 
+	// load issues the loads of the tile at (r0, k0). Elements beyond `rows` and `end`
+	// become zeros.
 	DEVICE_METHOD void load(const Mat &m, i64 r0, i64 rows, i64 k0, i64 end, bool vec) {
 		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			i64 r = r0 + r_of(i), k = k0 + k_of(i);
-			if (DEEP) {
+			if (K_MAJOR) {
 				fetch(v[l], m, r, k, end, r < rows, vec);
 				fetch(v[l] + 4, m, r, k + 4, end, r < rows, vec);
 			} else {
@@ -52,25 +64,31 @@ template <int ROWS, int DEPTH, bool DEEP> struct Tile {
 		}
 	}
 
-	// To s[k][r].
+	// store writes the tile to shared memory as s[k][r], so that a thread reads its
+	// rows of one inner index with vector loads.
 	DEVICE_METHOD void store(float *s, int stride) {
 		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			float *to = s + k_of(i) * stride + r_of(i);
-			UNROLL for (int j = 0; j < 8; j++) to[DEEP ? j * stride : j / 4 * stride + j % 4] = v[l][j];
+			UNROLL for (int j = 0; j < 8; j++) to[K_MAJOR ? j * stride : j / 4 * stride + j % 4] = v[l][j];
 		}
 	}
 };
 
-// Thread (x, y) has columns x*4.. and rows y*4.. of both halves of a tile of 128 x 64.
+// gemm_fp32 is the kernel of one OP. Thread (x, y) has columns x to x+3, and rows y to
+// y+3 of both halves of the 128 rows: splitting them lets the lanes of a warp read
+// adjacent float4.
+//
+// One barrier per step suffices: the buffer written in step s+1 was last read in step
+// s-1, and a thread passes the barrier of step s only when all have finished step s-1.
 template <int OP> DEVICE void gemm_fp32(const GemmArgs &a) {
-	enum { BM = 128, BN = 64, BK = 16, SA = BM + 4, SB = BN + 4 };
+	enum { BM = 128, BN = 64, BK = 16, SA = BM + 4, SB = BN + 4 }; // SA, SB: padded row lengths
 	SHARED(float, shared);
 	Tile<BM, BK, OP != TN> ta;
 	Tile<BN, BK, OP == NT> tb;
-	int wide = ((int)a.n + BN - 1) / BN, high = ((int)a.m + BM - 1) / BM, tile = blockIdx.x % (wide * high), piece = blockIdx.x / (wide * high);
-	int r0 = tile / wide * BM, c0 = tile % wide * BN;
-	i64 begin = piece * a.span, end = least(a.k, begin + a.span);
+	int tiles_n = ((int)a.n + BN - 1) / BN, tiles_m = ((int)a.m + BM - 1) / BM, tile = blockIdx.x % (tiles_n * tiles_m), piece = blockIdx.x / (tiles_n * tiles_m);
+	int r0 = tile / tiles_n * BM, c0 = tile % tiles_n * BN;
+	i64 begin = piece * a.span, end = min64(a.k, begin + a.span);
 	int x = threadIdx.x % 16 * 4, y = threadIdx.x / 16 * 4;
 	float acc[8][4] = {};
 	ta.load(a.a, r0, a.m, begin, end, a.vec_a);
@@ -93,24 +111,25 @@ template <int OP> DEVICE void gemm_fp32(const GemmArgs &a) {
 			}
 		}
 	}
-	__syncthreads(); // the last step's tiles have been read
+	__syncthreads(); // all threads have read the last step's tiles: shared memory now takes the sums
 	UNROLL for (int i = 0; i < 8; i++) {
 		UNROLL for (int j = 0; j < 4; j++) shared[(y + i / 4 * BM / 2 + i % 4) * SB + x + j] = acc[i][j];
 	}
 	__syncthreads();
-	finish_tile<BM, BN, THREADS>(a, piece, r0, c0, [&](int r, int c) { return *(float4 *)(shared + r * SB + c); });
+	epilogue_tile<BM, BN, THREADS>(a, piece, r0, c0, [&](int r, int c) { return *(float4 *)(shared + r * SB + c); });
 }
 
 KERNEL(gemm_fp32_nn, GemmArgs, THREADS) { gemm_fp32<NN>(a); }
 KERNEL(gemm_fp32_nt, GemmArgs, THREADS) { gemm_fp32<NT>(a); }
 KERNEL(gemm_fp32_tn, GemmArgs, THREADS) { gemm_fp32<TN>(a); }
 
-// The pieces' sums, in order: four neighbours a thread, then one of A's columns.
+// gemm_add adds the chunks' partial sums in order and applies the epilogue. The first
+// threads have a quad of dst each, the following ones a column sum of A.
 KERNEL(gemm_add, GemmArgs, THREADS) {
-	i64 wide = (a.n + 3) / 4, id = (i64)blockIdx.x * THREADS + threadIdx.x, column = id - wide * a.m;
+	i64 quads = (a.n + 3) / 4, id = (i64)blockIdx.x * THREADS + threadIdx.x, column = id - quads * a.m;
 	if (column < 0) {
-		Spot s = spot(a, (int)(id / wide), (int)(id % wide) * 4);
-		Beside b = beside(a, s);
+		Spot s = spot(a, (int)(id / quads), (int)(id % quads) * 4);
+		Prefetched b = prefetch(a, s);
 		float v[4] = {};
 		for (i64 i = 0; i < a.splits; i++) {
 			GemmArgs p = partial(a, i);
@@ -119,7 +138,7 @@ KERNEL(gemm_add, GemmArgs, THREADS) {
 			load4(x, p.dst, s.r, at);
 			UNROLL for (int j = 0; j < 4; j++) v[j] += x[j];
 		}
-		finish4(a, s, v, above(a, s), b);
+		epilogue4(a, s, v, per_column(a, s), b);
 	} else if (a.sum_a.p && column < a.m) {
 		const float *sums = a.part + a.splits * a.m * a.n;
 		float v = 0;

@@ -1,6 +1,19 @@
-// Package kernels holds the CUDA C sources of the GPU's kernels. The program
-// compile makes PTX of them, package emu a library that runs on a processor.
-// Files of kernels end in .cu, what they share in .cuh.
+// Package kernels holds the CUDA C sources of the GPU's kernels.
+//
+// Command compile compiles them to PTX for package gpu, and package emu compiles the
+// same files to a library that runs on the host's processor. Files that define kernels
+// end in .cu; the headers that they share end in .cuh:
+//
+//	common.cuh                what every kernel uses: KERNEL, Mat, reductions, Philox, activations
+//	args.cuh                  the structures of arguments, from which cuda/args_gen.go is generated
+//	async.cuh, mma.cuh        Ampere's asynchronous copies and tensor cores
+//	wgmma.cuh                 Hopper's warpgroup instructions
+//	epilogue.cuh, gemm*.cu    GEMM in float32, by mma.sync, and by wgmma
+//	heads.cuh, flash.cuh      attention: geometry and building blocks
+//	rows.cuh                  rows in registers, for norms.cu and pointwise.cu
+//
+// Each .cu file begins with the formulas, the assignment of work to blocks, and the
+// memory traffic.
 package kernels
 
 import (
@@ -12,18 +25,22 @@ import (
 //go:embed *.cu *.cuh
 var sources embed.FS
 
-// Source is one file.
+// Source is a file: its name without folder, and its text.
 type Source struct{ Name, Text string }
 
-// For says whether the file is for an ISA: wgmma exists on Hopper alone.
+// For reports whether the file can be compiled for an ISA such as sm_80. The files of
+// wgmma kernels, whose names contain _wgmma, require sm_90a.
 func (s Source) For(isa string) bool {
 	return !strings.Contains(s.Name, "_wgmma") || strings.HasSuffix(isa, "sm_90a")
 }
 
-// Sources are the files of kernels, and Headers what they include, by name.
+// Sources returns the files that define kernels, sorted by name.
 func Sources() []Source { return files(".cu") }
+
+// Headers returns the files that they include, sorted by name.
 func Headers() []Source { return files(".cuh") }
 
+// files returns the embedded files whose names end in suffix. fs.ReadDir sorts by name.
 func files(suffix string) []Source {
 	entries, err := fs.ReadDir(sources, ".")
 	if err != nil {

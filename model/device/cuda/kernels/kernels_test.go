@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEntries: every kernel is made by KERNEL, since one that does not wait for
-// the one before would run into it where launches overlap.
+// TestEntries checks that every kernel is defined by KERNEL: one that does not wait for
+// its predecessor would read results that are not yet written where launches overlap.
 func TestEntries(t *testing.T) {
 	for _, s := range append(Sources(), Headers()...) {
 		want := 0
@@ -14,7 +14,7 @@ func TestEntries(t *testing.T) {
 			want = 1
 		}
 		if got := strings.Count(s.Text, "__global__"); got != want {
-			t.Errorf("%s says __global__ %d times, want %d", s.Name, got, want)
+			t.Errorf("%s contains __global__ %d times, want %d", s.Name, got, want)
 		}
 	}
 }

@@ -1,17 +1,23 @@
-// losses.cu: the objectives and the planners' cost.
+// losses.cu: the loss terms, their gradients, and the planners' cost.
 //
-// mse: mean (pred-target)^2, gradients +-2 weight/n (pred-target); pred and target are read once, gradients
-//   read and written once where they are asked for. sum_squares reads each number once.
-// sigreg: clips/(T M) sum w_k |mean over clips of exp(i t_k u) - exp(-t_k^2/2)|^2; u is read twice and du
-//   written once; the sums of a block's columns stay in registers and shared memory.
-// pair_distance: |z_i - z_j|^2, two rows read and one number written a pair. Its gradient is
-//   gathered by row of dz, so that pairs are added in order without atomics: each block reads all pairs' indices.
-// correlation: 1 - corr of two rows of a few thousand numbers, by one block. latent_cost: |pred - goal|^2, or its
-//   mean; pred is read once, the goal for each candidate, and one number a candidate is written.
-// Flat sums go to a fixed number of partial sums in double precision, which add_up adds in order.
+//    mse            mean (pred - target)^2, gradients +-2 weight/n (pred - target). pred
+//                   and target are read once, gradients read and written once where given.
+//    sum_squares    reads each number once.
+//    sigreg         clips/(T M) sum w_k |mean over clips of exp(i t_k u) - exp(-t_k^2/2)|^2.
+//                   u is read twice and du written once; sums stay in registers and
+//                   shared memory.
+//    pair_distance  |z_i - z_j|^2: two rows read and one number written per pair. The
+//                   gradient is gathered by row of dz, so that pairs are added in order
+//                   without atomics; each block reads the indices of all pairs.
+//    correlation    1 - corr of two rows of a few thousand numbers, by one block.
+//    latent_cost    |pred - goal|^2, or its mean. pred is read once, the goal once per
+//                   candidate, and one number is written per candidate.
+//
+// Sums over all elements use a fixed number of partial sums in double precision, which
+// add_up adds in order: the result does not depend on the GPU.
 #include "args.cuh"
 
-// dst = scale * the sum of part.
+// add_up sets dst to scale times the sum of part. It runs as a single block.
 KERNEL(add_up, SumArgs, THREADS) {
 	double sum = 0;
 	for (i64 i = threadIdx.x; i < a.chunks; i += THREADS) sum += a.part[i];
@@ -19,15 +25,17 @@ KERNEL(add_up, SumArgs, THREADS) {
 	if (threadIdx.x == 0) *a.dst.p = (float)(a.scale * sum);
 }
 
-// flat calls f for every element of the block's share of a matrix: a share is
-// every gridDim-th piece of 256 elements, whether rows are dense or not.
+// flat calls f for the block's share of a rows x cols matrix: every gridDim-th piece of
+// 256 elements.
 template <class F> DEVICE void flat(i64 rows, i64 cols, F f) {
 	for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < rows * cols; i += (i64)gridDim.x * THREADS) {
-		if (rows == 1) f(0, i); // a division of 64 bits is long
+		if (rows == 1) f(0, i); // saves a 64-bit division per element
 		else f(i / cols, i % cols);
 	}
 }
 
+// mse adds to the gradients where given, and computes one partial sum of squares per
+// block.
 KERNEL(mse, MSEArgs, THREADS) {
 	double sum = 0;
 	float grad = (float)(2 * a.weight / ((double)a.pred.rows * (double)a.pred.cols));
@@ -41,7 +49,9 @@ KERNEL(mse, MSEArgs, THREADS) {
 	if (threadIdx.x == 0) a.part[blockIdx.x] = sum;
 }
 
-// Threads have elements 4i..4i+3 of every grid-th i, in this order whichever way they are read.
+// sum_squares computes one partial sum per block. A thread has elements 4i to 4i+3 of
+// every grid-th i, in this order however the matrix is stored. Dense matrices are read
+// with four float4 loads in flight.
 KERNEL(sum_squares, SumArgs, THREADS) {
 	const Mat &x = a.x;
 	i64 n = x.rows * x.cols, step = (i64)gridDim.x * THREADS * 4, i = ((i64)blockIdx.x * THREADS + threadIdx.x) * 4;
@@ -57,23 +67,31 @@ KERNEL(sum_squares, SumArgs, THREADS) {
 		}
 	}
 	for (; i < n; i += step) {
-		for (i64 j = i; j < least(n, i + 4); j++) add(x.rows == 1 ? x.p[j] : at(x, j / x.cols, j % x.cols));
+		for (i64 j = i; j < min64(n, i + 4); j++) add(x.rows == 1 ? x.p[j] : at(x, j / x.cols, j % x.cols));
 	}
 	sum = block_sum(sum);
 	if (threadIdx.x == 0) a.part[blockIdx.x] = sum;
 }
 
-// SIGReg (docs/sources.md#sigreg): a block is 32 columns of one frame of all clips.
-// Of the 17 knots t_k = 3k/16 the first adds nothing: there both functions are 1.
-// The waves exp(i t_k u) are powers of the first.
+// SIGReg (docs/sources.md#sigreg): a block has 32 columns of one frame of all clips,
+// one column per lane.
+//
+// The loss compares the empirical characteristic function of each column with that of
+// the standard normal at the knots t_k = 3k/16, integrated by the trapezoidal rule.
+// Knot 0 of the 17 adds nothing, since both functions are 1 there. exp(i t_k u) is the
+// k-th power of exp(i t_1 u), so one sincosf suffices.
 enum { KNOTS = 16 };
 
+// The position of a knot, the normal characteristic function there, and the knot's
+// weight: the window exp(-t^2/2) times twice the interval of 3/16, or once at the last
+// knot.
 DEVICE float knot(int k) { return 0.1875f * (float)k; }
-DEVICE float normal_wave(int k) { return expf(-0.5f * knot(k) * knot(k)); }
-DEVICE float knot_weight(int k) { return (k == KNOTS ? 0.1875f : 0.375f) * normal_wave(k); }
+DEVICE float normal_cf(int k) { return expf(-0.5f * knot(k) * knot(k)); }
+DEVICE float knot_weight(int k) { return (k == KNOTS ? 0.1875f : 0.375f) * normal_cf(k); }
 
-// each_wave calls f(k, cos t_k u, sin t_k u) for the knots from 1 on.
-template <class F> DEVICE void each_wave(float u, F f) {
+// each_frequency calls f(k, cos t_k u, sin t_k u) for k = 1 to KNOTS, by the addition
+// theorems.
+template <class F> DEVICE void each_frequency(float u, F f) {
 	float s1, c1;
 	sincosf(knot(1) * u, &s1, &c1);
 	float c = c1, s = s1;
@@ -86,16 +104,18 @@ template <class F> DEVICE void each_wave(float u, F f) {
 	}
 }
 
-// Waves are those of a block's columns, and its warps' sums on the way there: cosines, then sines.
-struct Waves {
+// CharFunc holds a block's characteristic functions, cosines then sines: the sums of
+// each warp, and the means over clips minus the normal's.
+struct CharFunc {
 	float sums[WARPS][2 * KNOTS][WARP], mean[2 * KNOTS][WARP];
 };
 
-// sigreg_waves leaves the mean over clips of exp(i t_k u) minus the normal's.
-DEVICE void sigreg_waves(const SIGRegArgs &a, i64 frame, i64 c, i64 clips, Waves &w) {
+// char_func fills w.mean. A warp takes every WARPS-th clip; the warps' sums are added
+// in order.
+DEVICE void char_func(const SIGRegArgs &a, i64 frame, i64 c, i64 clips, CharFunc &w) {
 	float sum[2 * KNOTS] = {};
 	for (i64 b = warp(); c < a.u.cols && b < clips; b += WARPS) {
-		each_wave(at(a.u, b * a.frames + frame, c), [&](int k, float ck, float sk) {
+		each_frequency(at(a.u, b * a.frames + frame, c), [&](int k, float ck, float sk) {
 			sum[k - 1] += ck;
 			sum[KNOTS + k - 1] += sk;
 		});
@@ -106,16 +126,20 @@ DEVICE void sigreg_waves(const SIGRegArgs &a, i64 frame, i64 c, i64 clips, Waves
 	for (int i = warp(); i < 2 * KNOTS; i += WARPS) {
 		float all = 0;
 		for (int j = 0; j < WARPS; j++) all += w.sums[j][i][lane()];
-		w.mean[i][lane()] = all / (float)clips - (i < KNOTS ? normal_wave(i + 1) : 0);
+		w.mean[i][lane()] = all / (float)clips - (i < KNOTS ? normal_cf(i + 1) : 0);
 	}
 	__syncthreads();
 }
 
+// sigreg writes each block's share of the loss to part, and du where given.
 KERNEL(sigreg, SIGRegArgs, THREADS) {
-	__shared__ Waves w;
+	__shared__ CharFunc w;
 	i64 wide = (a.u.cols + WARP - 1) / WARP, frame = blockIdx.x / wide, c = blockIdx.x % wide * WARP + lane();
 	i64 clips = a.u.rows / a.frames;
-	sigreg_waves(a, frame, c, clips, w);
+	char_func(a, frame, c, clips, w);
+	// wc and ws are the derivatives of the loss with respect to the means of cosines
+	// and sines, times t_k: the chain rule through exp(i t_k u) is then one
+	// multiply-add per knot.
 	float wc[KNOTS], ws[KNOTS], loss = 0, scale = (float)(2 * a.weight / ((double)a.frames * (double)a.u.cols));
 	UNROLL
 	for (int k = 1; k <= KNOTS; k++) {
@@ -129,20 +153,21 @@ KERNEL(sigreg, SIGRegArgs, THREADS) {
 	if (!a.du.p) return;
 	for (i64 b = warp(); c < a.u.cols && b < clips; b += WARPS) {
 		float g = 0;
-		each_wave(at(a.u, b * a.frames + frame, c), [&](int k, float ck, float sk) { g += ws[k - 1] * ck - wc[k - 1] * sk; });
+		each_frequency(at(a.u, b * a.frames + frame, c), [&](int k, float ck, float sk) { g += ws[k - 1] * ck - wc[k - 1] * sk; });
 		at(a.du, b * a.frames + frame, c) = g;
 	}
 }
 
-// A warp is a pair.
+// pair_distance: one warp per pair. An index out of range sets *fault, and its distance
+// is 0.
 KERNEL(pair_distance, DistanceArgs, THREADS) {
 	i64 k = grid_warp();
 	if (k >= a.count) return;
 	int i = a.pairs[k], j = a.pairs[a.count + k];
 	float sum = 0;
-	bool there = i >= 0 && i < a.z.rows && j >= 0 && j < a.z.rows;
-	if (!there) *a.fault = 1;
-	for (i64 c = lane(); there && c < a.z.cols; c += WARP) {
+	bool in_range = i >= 0 && i < a.z.rows && j >= 0 && j < a.z.rows;
+	if (!in_range) *a.fault = 1;
+	for (i64 c = lane(); in_range && c < a.z.cols; c += WARP) {
 		float d = at(a.z, i, c) - at(a.z, j, c);
 		sum = fmaf(d, d, sum);
 	}
@@ -150,8 +175,10 @@ KERNEL(pair_distance, DistanceArgs, THREADS) {
 	if (lane() == 0) a.dst.p[k] = sum;
 }
 
-// A block is a row r of dz and 256 of its columns: it adds the row's pairs in their order.
-// Each warp looks at 4 x 32 pairs at a time for those that hold r.
+// pair_distance_grad: a block has row r of dz and 256 of its columns, one per thread,
+// and adds the row's pairs in their order. Each warp examines 4 x 32 pairs at a time,
+// one per lane, for those that contain r; the ballot then lists the hits in order for
+// all lanes.
 KERNEL(pair_distance_grad, DistanceArgs, THREADS) {
 	int pieces = (int)((a.z.cols + THREADS - 1) / THREADS), r = blockIdx.x / pieces;
 	i64 c = (i64)(blockIdx.x % pieces) * THREADS + threadIdx.x;
@@ -163,7 +190,7 @@ KERNEL(pair_distance_grad, DistanceArgs, THREADS) {
 		for (int p = 0; p < 4; p++) {
 			i64 k = k0 + p * WARP + lane();
 			first[p] = k < a.count ? a.pairs[k] : r;
-			second[p] = k < a.count ? a.pairs[a.count + k] : r; // a pair of r and itself adds nothing
+			second[p] = k < a.count ? a.pairs[a.count + k] : r; // a pair of r with itself adds nothing
 		}
 		UNROLL
 		for (int p = 0; p < 4; p++) {
@@ -180,6 +207,8 @@ KERNEL(pair_distance_grad, DistanceArgs, THREADS) {
 	if (mine) at(a.dst, r, c) += sum;
 }
 
+// deviation computes the mean and the standard deviation of x, with the given divisor
+// of the variance, in two passes. All threads of the block get the result.
 DEVICE void deviation(const float *x, i64 n, double divisor, double *mean, double *dev) {
 	double sum = 0, squares = 0;
 	for (i64 i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
@@ -188,7 +217,10 @@ DEVICE void deviation(const float *x, i64 n, double divisor, double *mean, doubl
 	*dev = sqrt(block_sum(squares) / divisor);
 }
 
-// One block, double precision throughout: a few thousand numbers.
+// correlation: one block, in double precision, since a few thousand numbers are cheap.
+// A deviation below `guard` makes the correlation meaningless: the loss and its
+// gradient are then 0 and result[1] is 1. guard is also added to the deviations, as the
+// authors' code does.
 KERNEL(correlation, CorrelationArgs, 1024) {
 	const double guard = 1e-6;
 	const float *x = a.x.p, *y = a.y.p;
@@ -210,7 +242,8 @@ KERNEL(correlation, CorrelationArgs, 1024) {
 	}
 }
 
-// A warp is a candidate.
+// latent_cost: one warp per candidate. pred has `patches` rows per candidate, goal as
+// many per episode.
 KERNEL(latent_cost, CostArgs, THREADS) {
 	i64 i = grid_warp(), patches = a.goal.rows / a.dst.rows, cols = a.pred.cols;
 	if (i >= a.dst.rows * a.dst.cols) return;

@@ -1,8 +1,16 @@
-// mma.cuh: the tensor cores' product of bf16, 16 x 8 x 16 by a warp. How the
-// fragments lie on the lanes is PTX's mma.m16n8k16 (g = lane/4, t = lane%4):
-//   a: rows g, g+8, g, g+8; inner 2t, 2t, 2t+8, 2t+8 (and the next one)
-//   b: column g; inner 2t, 2t+8 (and the next one)
-//   c: rows g, g, g+8, g+8; columns 2t, 2t+1, 2t, 2t+1
+// mma.cuh: the tensor cores' matrix multiplication by one warp, c += a b with a 16 x 16
+// and b 16 x 8, both bf16, and c 16 x 8 in float32 (PTX's mma.m16n8k16, Ampere and
+// later).
+//
+// Each lane holds a fragment of each matrix. With g = lane/4 and t = lane%4 the
+// registers hold:
+//    a[0..3]: rows g, g+8, g, g+8; k 2t, 2t, 2t+8, 2t+8 (and k+1 in the high half)
+//    b[0..1]: column g; k 2t, 2t+8 (and k+1 in the high half)
+//    c[0..3]: rows g, g, g+8, g+8; columns 2t, 2t+1, 2t, 2t+1
+//
+// So the accumulators of two horizontally adjacent products, rounded to bf16, have the
+// layout of a left operand: attention feeds its scores to the next product without
+// leaving registers.
 #ifndef MMA_CUH
 #define MMA_CUH
 #include "common.cuh"

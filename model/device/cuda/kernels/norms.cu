@@ -1,18 +1,30 @@
-// norms.cu: LayerNorm by warps over rows, BatchNorm by blocks over 32 columns, and sums over rows.
+// norms.cu: LayerNorm (a warp per row), BatchNorm (a block per 32 columns), and sums
+// over rows.
 //
-// LayerNorm: xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps), y = gamma xhat + beta. AdaLN norms twice:
-// y = gamma LN((1 + scale) LN(x) + shift) + beta. Gradient, with g = gamma dy and means over the row:
-// dx = rstd (g - mean(g) - xhat mean(g xhat)), dgamma = sum dy xhat and dbeta = sum dy over the rows.
-// Memory traffic: a row of up to 192 columns (rows.cuh) stays in a warp's registers, so that all is read once and
-// written once; wider rows are read once for each pass. The sums of dgamma and dbeta are made on the way, and
-// their partial sums, one a chunk of rows, go through memory, since that keeps the order of additions without
-// atomics; of wider rows norm_grad_sums reads dy and xhat again. sum_table does the same for tables.
-// BatchNorm and normalize_columns go down a column: x is read three times in training (mean, variance, result),
-// dy and xhat twice in the gradient, a column to be normalised twice.
+//    LayerNorm  xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps),
+//               y = gamma xhat + beta
+//    AdaLN      y = gamma LN((1 + scale) LN(x) + shift) + beta
+//    gradient   with g = gamma dy and means over the row:
+//               dx = rstd (g - mean(g) - xhat mean(g xhat)),
+//               dgamma = sum dy xhat and dbeta = sum dy over the rows
+//
+// Memory traffic: a row of up to 192 columns (rows.cuh) stays in a warp's registers, so
+// everything is read once and written once; wider rows are read once per pass.
+//
+// The sums over rows (dgamma, dbeta, tables) have a fixed number of chunks of rows.
+// Each chunk's partial sums go through device memory and a second kernel adds them in
+// order: the result is deterministic, without atomics. For narrow rows layer_norm_grad
+// computes dgamma and dbeta on the way; for wider rows norm_grad_sums reads dy and xhat
+// again.
+//
+// BatchNorm and normalize_columns go down a column: in training x is read three times
+// (mean, variance, result), in the gradient dy and xhat twice, and a column to be
+// normalized twice.
 #include "args.cuh"
 #include "rows.cuh"
 
-// row_norm is that of a wide row, number c of which is x(c).
+// row_norm returns the normalization of a row that is too wide for registers; x(c)
+// returns its column c.
 template <typename X> DEVICE Norm row_norm(i64 cols, double eps, X x) {
 	float sum = 0, squares = 0;
 	for (i64 c = lane(); c < cols; c += WARP) sum += x(c);
@@ -22,6 +34,7 @@ template <typename X> DEVICE Norm row_norm(i64 cols, double eps, X x) {
 	return m;
 }
 
+// wide_layer_norm normalizes row r, reading it three times.
 DEVICE void wide_layer_norm(const NormArgs &a, i64 r) {
 	const float *x = row(a.x, r);
 	Norm m = row_norm(a.x.cols, a.eps, [&](i64 c) { return x[c]; });
@@ -33,15 +46,16 @@ DEVICE void wide_layer_norm(const NormArgs &a, i64 r) {
 	}
 }
 
-// A warp is a row, then the next one a grid further. Lanes read and write their own columns only, so y may be x. y and
-// xhat may be bf16.
+// layer_norm: a warp normalizes a row, then the row one grid further, so that it reads
+// gamma and beta once. A lane reads all its columns before it writes them, and no other
+// lane's, so y may be x. y and xhat may be bf16.
 KERNEL(layer_norm, NormArgs, THREADS) {
 	i64 rows = a.x.rows, cols = a.x.cols, step = (i64)gridDim.x * WARPS;
 	if (cols > NARROW) {
 		for (i64 r = grid_warp(); r < rows; r += step) wide_layer_norm(a, r);
 		return;
 	}
-	float gamma[PART], beta[PART], v[PART];
+	float gamma[PER_LANE], beta[PER_LANE], v[PER_LANE];
 	if (a.gamma.p) {
 		load_row(gamma, a.gamma, 0);
 		load_row(beta, a.beta, 0);
@@ -50,16 +64,17 @@ KERNEL(layer_norm, NormArgs, THREADS) {
 		load_row(v, a.x, r);
 		Norm m = norm_of(v, cols, a.eps);
 		UNROLL
-		for (int i = 0; i < PART; i++) v[i] = (v[i] - m.mean) * m.inv;
+		for (int i = 0; i < PER_LANE; i++) v[i] = (v[i] - m.mean) * m.inv;
 		if (a.rstd.p && lane() == 0) *row(a.rstd, r) = m.inv;
 		if (a.xhat.p) store_row(a.xhat, r, v);
 		UNROLL
-		for (int i = 0; i < PART && a.gamma.p; i++) v[i] = fmaf(v[i], gamma[i], beta[i]);
+		for (int i = 0; i < PER_LANE && a.gamma.p; i++) v[i] = fmaf(v[i], gamma[i], beta[i]);
 		store_row(a.y, r, v);
 	}
 }
 
-// A wide row's modulated numbers are made anew each time that they are read: nothing is kept between.
+// wide_ada_norm normalizes row r. It recomputes the modulated values each time instead
+// of storing them.
 DEVICE void wide_ada_norm(const AdaLNArgs &a, i64 r, Norm &outer, Norm &inner) {
 	i64 cols = a.x.cols;
 	const float *x = row(a.x, r);
@@ -74,9 +89,10 @@ DEVICE void wide_ada_norm(const AdaLNArgs &a, i64 r, Norm &outer, Norm &inner) {
 	}
 }
 
-// X is the layout of x, F that of scale and shift: all that is read is on its way at once.
+// narrow_ada_ln normalizes a row in registers. X is the layout of x, F that of scale
+// and shift. With the layouts known at compile time, all loads are in flight at once.
 template <Layout X, Layout F> DEVICE void narrow_ada_ln(const AdaLNArgs &a, i64 r, Norm &outer, Norm &inner) {
-	float v[PART], scale[PART], shift[PART], gamma[PART], beta[PART];
+	float v[PER_LANE], scale[PER_LANE], shift[PER_LANE], gamma[PER_LANE], beta[PER_LANE];
 	load_row<X>(v, a.x, r);
 	load_row<F>(scale, a.scale, r);
 	load_row<F>(shift, a.shift, r);
@@ -84,23 +100,25 @@ template <Layout X, Layout F> DEVICE void narrow_ada_ln(const AdaLNArgs &a, i64 
 	load_row(beta, a.beta, 0);
 	outer = norm_of(v, a.x.cols, a.outer_eps);
 	UNROLL
-	for (int i = 0; i < PART; i++) v[i] = (v[i] - outer.mean) * outer.inv;
+	for (int i = 0; i < PER_LANE; i++) v[i] = (v[i] - outer.mean) * outer.inv;
 	if (a.outer.p) store_row(a.outer, r, v);
 	UNROLL
-	for (int i = 0; i < PART; i++) v[i] = fmaf(v[i], 1 + scale[i], shift[i]);
-	clear_beyond(v, a.x.cols);
+	for (int i = 0; i < PER_LANE; i++) v[i] = fmaf(v[i], 1 + scale[i], shift[i]);
+	zero_tail(v, a.x.cols); // which (x - mean) and shift have overwritten
 	inner = norm_of(v, a.x.cols, a.inner_eps);
 	UNROLL
-	for (int i = 0; i < PART; i++) v[i] = (v[i] - inner.mean) * inner.inv;
+	for (int i = 0; i < PER_LANE; i++) v[i] = (v[i] - inner.mean) * inner.inv;
 	if (a.inner.p) store_row(a.inner, r, v);
 	UNROLL
-	for (int i = 0; i < PART; i++) v[i] = fmaf(v[i], gamma[i], beta[i]);
+	for (int i = 0; i < PER_LANE; i++) v[i] = fmaf(v[i], gamma[i], beta[i]);
 	store_row(a.y, r, v);
 }
 
+// ada_ln: one warp per row. Only the combinations of layouts that models use are
+// instantiated; the rest take SINGLES.
 KERNEL(ada_ln, AdaLNArgs, THREADS) {
 	i64 r = grid_warp();
-	if (r >= a.x.rows) return; // the whole warp
+	if (r >= a.x.rows) return; // uniform in the warp: shuffles below are safe
 	Norm outer, inner;
 	Layout f = layout(a.scale);
 	if (a.x.cols > NARROW) wide_ada_norm(a, r, outer, inner);
@@ -112,6 +130,7 @@ KERNEL(ada_ln, AdaLNArgs, THREADS) {
 	if (a.inner_inv.p) *row(a.inner_inv, r) = inner.inv;
 }
 
+// wide_norm_grad computes dx of row r in two passes over dy and xhat.
 DEVICE void wide_norm_grad(const NormGradArgs &a, i64 r) {
 	i64 cols = a.dy.cols;
 	float *dx = row(a.dx, r), sum = 0, dot = 0, inv = *row(a.rstd, r);
@@ -130,25 +149,27 @@ DEVICE void wide_norm_grad(const NormGradArgs &a, i64 r) {
 	}
 }
 
-// Gains is a lane's share of the sums over rows of dy*xhat and of dy.
-struct Gains {
-	float dot[PART], sum[PART];
+// ColumnSums is a lane's share of the sums over rows of dy*xhat (dgamma) and of dy
+// (dbeta).
+struct ColumnSums {
+	float dot[PER_LANE], sum[PER_LANE];
 };
 
-// narrow_norm_grad does rows r, r+WARPS, ... up to end.
-template <Layout DY, Layout XHAT, Layout DX> DEVICE void narrow_norm_grad(const NormGradArgs &a, i64 r, i64 end, Gains &all) {
-	float gamma[PART];
+// narrow_norm_grad computes dx of rows r, r+WARPS, ... before `end`, and adds to the
+// sums over rows.
+template <Layout DY, Layout XHAT, Layout DX> DEVICE void narrow_norm_grad(const NormGradArgs &a, i64 r, i64 end, ColumnSums &all) {
+	float gamma[PER_LANE];
 	float share = 1 / (float)a.dy.cols;
-	for (int i = 0; i < PART; i++) gamma[i] = 1;
+	for (int i = 0; i < PER_LANE; i++) gamma[i] = 1;
 	if (a.gamma.p) load_row(gamma, a.gamma, 0);
 	for (; r < end; r += WARPS) {
-		float g[PART], h[PART], dx[PART], inv = *row(a.rstd, r), sum = 0, dot = 0;
+		float g[PER_LANE], h[PER_LANE], dx[PER_LANE], inv = *row(a.rstd, r), sum = 0, dot = 0;
 		load_row<DY>(g, a.dy, r);
 		load_row<XHAT>(h, a.xhat, r);
-		for (int i = 0; i < PART; i++) dx[i] = 0;
+		for (int i = 0; i < PER_LANE; i++) dx[i] = 0;
 		if (a.add) load_row<DX>(dx, a.dx, r);
 		UNROLL
-		for (int i = 0; i < PART; i++) {
+		for (int i = 0; i < PER_LANE; i++) {
 			all.sum[i] += g[i];
 			all.dot[i] = fmaf(g[i], h[i], all.dot[i]);
 			g[i] *= gamma[i];
@@ -158,22 +179,24 @@ template <Layout DY, Layout XHAT, Layout DX> DEVICE void narrow_norm_grad(const 
 		sum = warp_sum(sum) * share;
 		dot = warp_sum(dot) * share;
 		UNROLL
-		for (int i = 0; i < PART; i++) dx[i] += inv * (g[i] - sum - h[i] * dot);
+		for (int i = 0; i < PER_LANE; i++) dx[i] += inv * (g[i] - sum - h[i] * dot);
 		store_row<DX>(a.dx, r, dx);
 		if (a.rounded.p) store_row(a.rounded, r, dx);
 	}
 }
 
-// A block is a chunk of rows. Where part is given, it gets (2 x chunks x cols) each chunk's sums of dy*xhat and of dy.
+// layer_norm_grad: a block has a chunk of rows, each of its warps every WARPS-th row.
+// The warps' sums over rows are added in order and written to part (2 x chunks x cols),
+// where given.
 KERNEL(layer_norm_grad, NormGradArgs, THREADS, RESIDENT) {
 	__shared__ float sums[WARPS][2 * NARROW];
-	i64 rows = a.dy.rows, span = (rows + a.chunks - 1) / a.chunks, r = blockIdx.x * span + warp(), end = least(rows, (blockIdx.x + 1) * span);
+	i64 rows = a.dy.rows, span = (rows + a.chunks - 1) / a.chunks, r = blockIdx.x * span + warp(), end = min64(rows, (blockIdx.x + 1) * span);
 	int cols = (int)a.dy.cols;
 	if (cols > NARROW) {
 		for (; r < end; r += WARPS) wide_norm_grad(a, r);
 		return;
 	}
-	Gains all = {};
+	ColumnSums all = {};
 	Layout dy = layout(a.dy), xhat = layout(a.xhat);
 	if (dy == SINGLES || xhat == SINGLES || layout(a.dx) == SINGLES) narrow_norm_grad<SINGLES, SINGLES, SINGLES>(a, r, end, all);
 	else if (dy == PAIRS && xhat == PAIRS) narrow_norm_grad<PAIRS, PAIRS, PAIRS>(a, r, end, all);
@@ -181,7 +204,7 @@ KERNEL(layer_norm_grad, NormGradArgs, THREADS, RESIDENT) {
 	else if (xhat == PAIRS) narrow_norm_grad<BF16_PAIRS, PAIRS, PAIRS>(a, r, end, all);
 	else narrow_norm_grad<BF16_PAIRS, BF16_PAIRS, PAIRS>(a, r, end, all);
 	if (!a.part) return;
-	for (int i = 0; i < PART; i++) {
+	for (int i = 0; i < PER_LANE; i++) {
 		sums[warp()][column(i / 2) + i % 2] = all.dot[i];
 		sums[warp()][NARROW + column(i / 2) + i % 2] = all.sum[i];
 	}
@@ -195,8 +218,9 @@ KERNEL(layer_norm_grad, NormGradArgs, THREADS, RESIDENT) {
 	}
 }
 
-// Column kernels: a block is 32 columns, thread (i, lane) has rows i, i+W, ... of W warps.
-// column_sum adds the threads' sums of a column; all of them get it.
+// In the column kernels a block has 32 columns: the thread of warp i and lane l has
+// rows i, i+W, ... of column l, where W is the number of warps. column_sum adds the W
+// sums of each column in order and returns the total to all of the column's threads.
 template <int W> DEVICE double column_sum(double v) {
 	__shared__ double sums[W][WARP];
 	__syncthreads();
@@ -207,18 +231,21 @@ template <int W> DEVICE double column_sum(double v) {
 	return total;
 }
 
-// The place of a block of a grid of (columns of 32) x chunks over rows.
+// Chunk is the column of a thread and its chunk of rows [r0, r1), in a grid of chunks
+// (outer) by groups of 32 columns (inner).
 struct Chunk {
 	i64 c, chunk, r0, r1;
 };
 
+// chunk_of returns this thread's chunk. Column c may be beyond the matrix.
 DEVICE Chunk chunk_of(i64 rows, i64 cols, i64 chunks) {
 	i64 wide = (cols + WARP - 1) / WARP, span = (rows + chunks - 1) / chunks, i = blockIdx.x / wide;
-	Chunk k = {blockIdx.x % wide * WARP + lane(), i, least(rows, i * span), least(rows, (i + 1) * span)};
+	Chunk k = {blockIdx.x % wide * WARP + lane(), i, min64(rows, i * span), min64(rows, (i + 1) * span)};
 	return k;
 }
 
-// part (2 x chunks x cols): each chunk's sums of dy*xhat, then of dy.
+// norm_grad_sums writes each chunk's sums of dy*xhat, then those of dy, to part (2 x
+// chunks x cols).
 KERNEL(norm_grad_sums, NormGradArgs, THREADS) {
 	Chunk k = chunk_of(a.dy.rows, a.dy.cols, a.chunks);
 	float dot = 0, sum = 0;
@@ -236,9 +263,11 @@ KERNEL(norm_grad_sums, NormGradArgs, THREADS) {
 	a.part[(a.chunks + k.chunk) * a.dy.cols + k.c] = sum;
 }
 
-// pieces_sum adds the chunks' sums of a column, number i of which is at part[i * stride]. All threads call it, those of
-// a block of whole warps have 32 columns; those of the first warp get the sum.
-DEVICE float pieces_sum(const float *part, i64 stride, i64 chunks, bool mine) {
+// sum_chunks adds the chunks' partial sums of a column; that of chunk i is part[i *
+// stride]. All threads of a block of 32 warps must call it: lane l of every warp works
+// on column l, warp w on chunks w, w+32, ... The result is valid in all warps; callers
+// use that of the first. `mine` is false if the column does not exist.
+DEVICE float sum_chunks(const float *part, i64 stride, i64 chunks, bool mine) {
 	__shared__ float sums[WARP][WARP];
 	float sum = 0;
 	UNROLL
@@ -250,16 +279,18 @@ DEVICE float pieces_sum(const float *part, i64 stride, i64 chunks, bool mine) {
 	return sum;
 }
 
-// The first half of the blocks has dgamma, 32 columns each, the other one dbeta.
+// norm_grad_add adds the chunks' sums to dgamma (first half of the blocks, 32 columns
+// each) and dbeta.
 KERNEL(norm_grad_add, NormGradArgs, WARP * WARP) {
 	i64 wide = (a.dy.cols + WARP - 1) / WARP, half = blockIdx.x / wide, c = blockIdx.x % wide * WARP + lane();
-	float sum = pieces_sum(a.part + half * a.chunks * a.dy.cols + c, a.dy.cols, a.chunks, c < a.dy.cols);
+	float sum = sum_chunks(a.part + half * a.chunks * a.dy.cols + c, a.dy.cols, a.chunks, c < a.dy.cols);
 	float *to = half ? a.dbeta.p : a.dgamma.p;
 	if (to && c < a.dy.cols && warp() == 0) to[c] += sum;
 }
 
-// table[p] += the rows r of src with r mod table.rows == p. A block is 128 columns of one p and one chunk of its rows,
-// four of which a thread reads at a time.
+// sum_table: table[p] += the rows r of src with r mod table.rows == p. A block has 128
+// columns of one p and one chunk of its rows. sum_rows adds a thread's rows, with the
+// loads of four of them in flight.
 template <Layout F> DEVICE void sum_rows(const ColumnArgs &a, i64 i, i64 end, i64 p, i64 c, float *sum) {
 	for (; i < end; i += 4 * WARPS) {
 		float x[4][4];
@@ -281,7 +312,7 @@ KERNEL(sum_table, ColumnArgs, THREADS, RESIDENT) {
 	i64 wide = (a.src.cols + 4 * WARP - 1) / (4 * WARP), p = blockIdx.x / wide % a.table.rows;
 	i64 chunk = blockIdx.x / (wide * a.table.rows), c = (blockIdx.x % wide * WARP + lane()) * 4;
 	i64 n = (a.src.rows - p + a.table.rows - 1) / a.table.rows, span = (n + a.chunks - 1) / a.chunks;
-	i64 first = chunk * span + warp(), end = c < a.src.cols ? least(n, (chunk + 1) * span) : 0;
+	i64 first = chunk * span + warp(), end = c < a.src.cols ? min64(n, (chunk + 1) * span) : 0;
 	float sum[4] = {};
 	Layout f = four_layout(a.src);
 	if (f == SINGLES) sum_rows<SINGLES>(a, first, end, p, c, sum);
@@ -295,13 +326,16 @@ KERNEL(sum_table, ColumnArgs, THREADS, RESIDENT) {
 	}
 }
 
+// sum_table_add adds the chunks' sums to the table.
 KERNEL(sum_table_add, ColumnArgs, WARP * WARP) {
 	i64 n = a.table.rows * a.table.cols, i = (i64)blockIdx.x * WARP + lane();
-	float sum = pieces_sum(a.part + i, n, a.chunks, i < n);
+	float sum = sum_chunks(a.part + i, n, a.chunks, i < n);
 	if (i < n && warp() == 0) at(a.table, i / a.table.cols, i % a.table.cols) += sum;
 }
 
-// Statistics in double precision: a constant column has variance 0, exactly.
+// batch_norm computes the statistics of a batch in double precision: a constant column
+// then has variance exactly 0. The running variance uses the unbiased estimate, as
+// PyTorch does.
 KERNEL(batch_norm, BatchArgs, WARP * WARP) {
 	i64 c = (i64)blockIdx.x * WARP + lane(), rows = a.x.rows;
 	bool mine = c < a.x.cols;
@@ -323,13 +357,16 @@ KERNEL(batch_norm, BatchArgs, WARP * WARP) {
 	a.variance.p[c] = (float)((1 - a.momentum) * a.variance.p[c] + a.momentum * var * (double)rows / (double)(rows - 1));
 }
 
+// batch_norm_eval normalizes with the running statistics.
 KERNEL(batch_norm_eval, BatchArgs, THREADS) {
-	tiles(a.x.cols, [&](i64 r, i64 c) {
+	for_tile(a.x.cols, [&](i64 r, i64 c) {
 		float inv = (float)(1 / sqrt((double)a.variance.p[c] + a.eps));
 		at(a.y, r, c) = fmaf((at(a.x, r, c) - a.mean.p[c]) * inv, a.gamma.p[c], a.beta.p[c]);
 	});
 }
 
+// batch_norm_grad computes dx and adds to dgamma and dbeta. Each block has complete
+// columns, so it needs no partial sums.
 KERNEL(batch_norm_grad, NormGradArgs, WARP * WARP) {
 	i64 c = (i64)blockIdx.x * WARP + lane(), rows = a.dy.rows;
 	bool mine = c < a.dy.cols;
@@ -341,15 +378,15 @@ KERNEL(batch_norm_grad, NormGradArgs, WARP * WARP) {
 	sum = column_sum<WARP>(sum);
 	dot = column_sum<WARP>(dot);
 	if (!mine) return;
-	float scale = a.gamma.p[c] * a.rstd.p[c], mean = (float)(sum / (double)rows), along = (float)(dot / (double)rows);
+	float scale = a.gamma.p[c] * a.rstd.p[c], mean = (float)(sum / (double)rows), dot_mean = (float)(dot / (double)rows);
 	for (i64 r = warp(); r < rows; r += WARP)
-		at(a.dx, r, c) = scale * (at(a.dy, r, c) - mean - at(a.xhat, r, c) * along);
+		at(a.dx, r, c) = scale * (at(a.dy, r, c) - mean - at(a.xhat, r, c) * dot_mean);
 	if (warp()) return;
 	a.dbeta.p[c] += (float)sum;
 	a.dgamma.p[c] += (float)dot;
 }
 
-// out[0] = in[0] with each column divided by its L2 norm.
+// normalize_columns: out[0] = in[0] with each column divided by its L2 norm.
 KERNEL(normalize_columns, EachArgs, WARP * WARP) {
 	Mat x = a.in[0], y = a.out[0];
 	i64 c = (i64)blockIdx.x * WARP + lane();

@@ -1,16 +1,24 @@
-// pointwise.cu: element by element, y = f(x), and AdamW. All are bound by memory.
+// pointwise.cu: element-wise kernels and AdamW. All are limited by memory bandwidth.
 //
-// Idea: a thread has four neighbouring columns and reads and writes them 16 bytes (of bf16 8) at once. The caller
-// sees dense matrices as one long row, so that pieces of 1,024 columns fill the card, and a row that repeats
-// as rows without a stride. All but candidates take bf16.
-// Memory traffic: each input is read once and each output written once, and read where it is added to.
-// adamw: m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p = (1 - lr decay) p - lr/c1 m / (sqrt(v/c2) + eps), with g
-// clipped to max_norm and c1, c2 Adam's corrections: 16 bytes read and 12 written a parameter.
+// A thread has four adjacent columns, which it reads and writes as one 16-byte vector
+// (8 bytes of bf16). The caller presents dense matrices as one long row, so that blocks
+// of 1,024 columns fill the GPU whatever the shape, and a repeated row as a matrix with
+// stride 0. All kernels except candidates accept bf16.
+//
+// Memory traffic: each input is read once and each output written once, and read if it
+// is added to.
+//
+//    adamw  m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
+//           p = (1 - lr decay) p - lr/c1 m / (sqrt(v/c2) + eps)
+//           with g clipped to max_norm and c1, c2 the bias corrections: 16 bytes read and
+//           12 written per parameter
 #include "args.cuh"
 #include "rows.cuh"
 
-// each calls f(i, x, y) for element i: x are its numbers in a.in, y those of a.out,
-// to be written where they are given; where OLD, or a.add, they are what stood there.
+// each calls f(i, x, y) for each element of the block's share, with i = row * cols +
+// column. x holds the elements of a.in. f sets y, whose values go to the matrices of
+// a.out that are given. If OLD or a.add, y initially holds the old values of the
+// outputs, else zeros.
 template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs &a, F f) {
 	i64 cols = a.out[0].cols;
 	u32 pieces = (u32)((cols + TILE - 1) / TILE);
@@ -38,6 +46,8 @@ template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs 
 	}
 }
 
+// EACH defines an element-wise kernel with OUTS outputs and INS inputs by its statement
+// for one element.
 #define EACH(name, OUTS, INS, OLD, ...) \
 	KERNEL(name, EachArgs, THREADS) { \
 		each<OUTS, INS, OLD>(a, [&](i64 i, const float *x, float *y) { \
@@ -53,11 +63,12 @@ EACH(activate_grad, 1, 2, false, y[0] = x[0] * act_grad(a.act, x[1]))
 EACH(axpy, 1, 1, true, y[0] += (float)a.alpha * x[0])
 EACH(gate_grad, 2, 3, false, y[0] = x[0] * x[1]; y[1] = x[0] * x[2])
 EACH(modulate_grad, 3, 3, false, y[0] = x[0] * (1 + x[2]); y[1] = x[0] * x[1]; y[2] = x[0])
-EACH(dropout, 2, 1, false, y[0] = y[1] = x[0] * keep((float)a.alpha, a.key, (u64)i))
+EACH(dropout, 2, 1, false, y[0] = y[1] = x[0] * dropout_at((float)a.alpha, a.key, (u64)i))
 EACH(clip, 1, 2, true, float v = y[0]; y[0] = v < x[0] ? x[0] : v > x[1] ? x[1] : v)
 EACH(lerp, 1, 1, true, y[0] = (float)a.alpha * y[0] + (1 - (float)a.alpha) * x[0])
 
-// A row of out is a block of tokens: in[0], one row, plus in[1], the first token, and a row of in[2], all others.
+// tokens: a row of out is a block of tokens: in[0], one row for all, plus in[1] in its
+// first token and a row of in[2] in the others.
 KERNEL(tokens, EachArgs, THREADS) {
 	i64 width = a.in[1].cols;
 	u32 pieces = (u32)((a.out[0].cols + TILE - 1) / TILE);
@@ -72,7 +83,8 @@ KERNEL(tokens, EachArgs, THREADS) {
 	store_four(a.out[0], r, c, x);
 }
 
-// in: two matrices whose rows are repeated so often that they fill out. Rows are short: blocks have several.
+// add_repeated: out = the rows of in[0] plus those of in[1], each repeated until it
+// fills out. Rows are short, so a block has several.
 KERNEL(add_repeated, EachArgs, THREADS) {
 	u32 rows = (u32)a.out[0].rows, fours = (u32)(a.out[0].cols + 3) / 4, i = blockIdx.x * THREADS + threadIdx.x;
 	u32 r = i / fours, c = i % fours * 4;
@@ -85,7 +97,8 @@ KERNEL(add_repeated, EachArgs, THREADS) {
 	store_four(a.out[0], r, c, x);
 }
 
-// Candidate 0 of each episode is the mean itself. in: mean, std, noise. A thread has one number.
+// candidates: out = mean + std * noise (in[0] to in[2]), except that candidate 0 of
+// each episode is the mean itself. One element per thread.
 KERNEL(candidates, EachArgs, THREADS) {
 	const Mat &out = a.out[0];
 	u32 rows = (u32)out.rows, cols = (u32)out.cols, i = blockIdx.x * THREADS + threadIdx.x, r = i / cols, c = i % cols;
@@ -95,13 +108,16 @@ KERNEL(candidates, EachArgs, THREADS) {
 	at(out, r, c) = r % count ? fmaf(at(a.in[1], e, c), at(a.in[2], r, c), v) : v;
 }
 
-// PyTorch's order: decay, then the moments. Blocks go on a grid further, so that
-// what is equal for all parameters is computed less often.
+// adamw updates in PyTorch's order: decay, then the moments. The grid fills the GPU
+// once and blocks loop over the parameters, so that the scalars, in double precision,
+// are computed once per thread. The condition is written so that a NaN norm makes the
+// clipping factor NaN: a diverged training then has NaN parameters instead of
+// continuing unclipped.
 KERNEL(adamw, AdamArgs, THREADS, RESIDENT) {
 	double norm = sqrt((double)*a.sumsq.p);
 	float clip = 1;
-	if (a.max_norm > 0 && !(norm + 1e-6 <= a.max_norm)) clip = (float)(a.max_norm / (norm + 1e-6)); // NaN stays NaN
-	float keep = (float)(1 - a.lr * a.decay), b1 = (float)a.beta1, b2 = (float)a.beta2;
+	if (a.max_norm > 0 && !(norm + 1e-6 <= a.max_norm)) clip = (float)(a.max_norm / (norm + 1e-6));
+	float decay_factor = (float)(1 - a.lr * a.decay), b1 = (float)a.beta1, b2 = (float)a.beta2;
 	float n1 = (float)(1 - a.beta1), n2 = (float)(1 - a.beta2);
 	float rate = (float)(a.lr / a.correct1), root = (float)(1 / sqrt(a.correct2)), eps = (float)a.eps;
 	for (i64 c = ((i64)blockIdx.x * THREADS + threadIdx.x) * 4; c < a.p.cols; c += (i64)gridDim.x * TILE) {
@@ -115,7 +131,7 @@ KERNEL(adamw, AdamArgs, THREADS, RESIDENT) {
 			float grad = g[e] * clip;
 			m[e] = fmaf(b1, m[e], n1 * grad);
 			v[e] = fmaf(b2, v[e], n2 * grad * grad);
-			p[e] = p[e] * keep - rate * m[e] / (sqrtf(v[e]) * root + eps);
+			p[e] = p[e] * decay_factor - rate * m[e] / (sqrtf(v[e]) * root + eps);
 		}
 		store_four(a.p, 0, c, p);
 		store_four(a.m, 0, c, m);

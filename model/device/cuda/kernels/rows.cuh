@@ -1,59 +1,75 @@
-// rows.cuh: a warp has a row of up to NARROW columns in its registers: lane l
-// columns 2l and 2l+1 of every 64, in whatever way memory lets them be read, so
-// that sums are made in one order. Columns beyond the row are zeros.
+// rows.cuh: loads and stores of rows, for kernels that work on rows or element by
+// element.
+//
+// A warp holds a row of up to NARROW columns in registers: lane l has columns 2l and
+// 2l+1 of every 64, and zeros beyond the last column. The assignment is the same
+// however the row is stored, so a sum over the row is added in the same order for
+// float32, bf16, aligned and unaligned matrices.
 #ifndef ROWS_CUH
 #define ROWS_CUH
 #include "common.cuh"
 
-enum { SPANS = 3, PART = 2 * SPANS, NARROW = SPANS * 2 * WARP }; // pairs and numbers of a lane
+// The pairs and the numbers of a row that a lane holds, and the widest row that fits:
+// 192 columns, the model width of the published models.
+enum { PAIRS_PER_LANE = 3, PER_LANE = 2 * PAIRS_PER_LANE, NARROW = PAIRS_PER_LANE * 2 * WARP };
 
-enum { RESIDENT = 4 }; // blocks of a multiprocessor, of kernels whose grid is all blocks that run at a time
+// Resident blocks per SM of kernels whose grid is sized to fill the GPU once (resident
+// in pointwise.go) and whose blocks then loop over the work.
+enum { RESIDENT = 4 };
 
-// Layout is how a row's pairs lie in memory: apart, as two floats, or as two bf16 in a word.
+// Layout says how pairs of a row can be accessed: as separate elements (SINGLES), as
+// two floats at once (PAIRS), or as two bf16 in one word (BF16_PAIRS).
 enum Layout { SINGLES, PAIRS, BF16_PAIRS };
 
-struct alignas(8) Two {
+// FloatPair is a float2 without CUDA's headers.
+struct alignas(8) FloatPair {
 	float x, y;
 };
 
+// layout returns the widest access that the alignment of m allows. SINGLES handles
+// everything else.
 DEVICE Layout layout(const Mat &m) {
 	if ((m.cols | m.stride) % 2 || (u64)m.p % (m.bf16 ? 4 : 8)) return SINGLES;
 	return m.bf16 ? BF16_PAIRS : PAIRS;
 }
 
-// column is the first of a lane's i-th pair.
+// column returns the column of a lane's i-th pair.
 DEVICE int column(int i) { return 2 * lane() + i * 2 * WARP; }
 
+// load_row reads row r of m, with layout F, into the PER_LANE registers v.
 template <Layout F> DEVICE void load_row(float *v, const Mat &m, i64 r) {
 	int cols = (int)m.cols;
 	i64 first = r * m.stride;
 	if (F == SINGLES) {
 		UNROLL
-		for (int i = 0; i < PART; i++) {
+		for (int i = 0; i < PER_LANE; i++) {
 			int c = column(i / 2) + i % 2;
 			v[i] = c < cols ? get(m, r, c) : 0;
 		}
 	} else if (F == PAIRS) {
 		UNROLL
-		for (int i = 0; i < SPANS; i++) {
-			Two x = {0, 0};
-			if (column(i) < cols) x = *(const Two *)(m.p + first + column(i));
+		for (int i = 0; i < PAIRS_PER_LANE; i++) {
+			FloatPair x = {0, 0};
+			if (column(i) < cols) x = *(const FloatPair *)(m.p + first + column(i));
 			v[2 * i] = x.x;
 			v[2 * i + 1] = x.y;
 		}
 	} else {
-		u32 words[SPANS];
+		// All loads are issued before the first is unpacked.
+		u32 words[PAIRS_PER_LANE];
 		UNROLL
-		for (int i = 0; i < SPANS; i++) words[i] = column(i) < cols ? *(const u32 *)((const u16 *)m.p + first + column(i)) : 0;
+		for (int i = 0; i < PAIRS_PER_LANE; i++) words[i] = column(i) < cols ? *(const u32 *)((const u16 *)m.p + first + column(i)) : 0;
 		UNROLL
-		for (int i = 0; i < SPANS; i++) {
+		for (int i = 0; i < PAIRS_PER_LANE; i++) {
 			v[2 * i] = widen(words[i] & 0xffff);
 			v[2 * i + 1] = __int_as_float((int)(words[i] & 0xffff0000u));
 		}
 	}
 }
 
-// load_row in any layout; not where several rows should be on their way at once.
+// This overload chooses the layout at run time. The branch separates its loads from
+// those of other rows; kernels that need several rows in flight at once use the
+// template.
 DEVICE void load_row(float *v, const Mat &m, i64 r) {
 	switch (layout(m)) {
 	case SINGLES: return load_row<SINGLES>(v, m, r);
@@ -62,18 +78,19 @@ DEVICE void load_row(float *v, const Mat &m, i64 r) {
 	}
 }
 
+// store_row writes v to row r of m, leaving out the columns beyond the row.
 template <Layout F> DEVICE void store_row(const Mat &m, i64 r, const float *v) {
 	int cols = (int)m.cols;
 	i64 first = r * m.stride;
 	UNROLL
-	for (int i = 0; i < SPANS; i++) {
+	for (int i = 0; i < PAIRS_PER_LANE; i++) {
 		int c = column(i);
 		if (c >= cols) continue;
 		if (F == BF16_PAIRS) {
 			*(u32 *)((u16 *)m.p + first + c) = pack_bf16(v[2 * i], v[2 * i + 1]);
 		} else if (F == PAIRS) {
-			Two x = {v[2 * i], v[2 * i + 1]};
-			*(Two *)(m.p + first + c) = x;
+			FloatPair x = {v[2 * i], v[2 * i + 1]};
+			*(FloatPair *)(m.p + first + c) = x;
 		} else {
 			set(m, r, c, v[2 * i]);
 			if (c + 1 < cols) set(m, r, c + 1, v[2 * i + 1]);
@@ -89,13 +106,14 @@ DEVICE void store_row(const Mat &m, i64 r, const float *v) {
 	}
 }
 
-// four_layout is how four columns of a row, from a multiple of 4 on, lie in memory: PAIRS are four floats here.
+// four_layout says how four columns of a row, starting at a multiple of 4, can be
+// accessed: PAIRS stands for a float4 here, and BF16_PAIRS for two words.
 DEVICE Layout four_layout(const Mat &m) {
 	if ((m.rows > 1 && m.stride % 4) || (u64)m.p % (m.bf16 ? 8 : 16)) return SINGLES;
 	return m.bf16 ? BF16_PAIRS : PAIRS;
 }
 
-// load_four reads columns c.. of row r; zeros beyond the row.
+// load_four reads columns c to c+3 of row r, with zeros beyond the row.
 template <Layout F> DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 	i64 at = r * m.stride + c;
 	if (F == SINGLES || c + 4 > m.cols) {
@@ -119,6 +137,7 @@ DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 	}
 }
 
+// store_four writes columns c to c+3 of row r, leaving out those beyond the row.
 DEVICE void store_four(const Mat &m, i64 r, i64 c, const float *v) {
 	i64 at = r * m.stride + c;
 	Layout f = four_layout(m);
@@ -133,27 +152,31 @@ DEVICE void store_four(const Mat &m, i64 r, i64 c, const float *v) {
 	}
 }
 
-// Norm is what normalises a row: (x - mean) * inv.
+// Norm is the normalization of a row: xhat = (x - mean) * inv.
 struct Norm {
 	float mean, inv;
 };
 
+// inverse_deviation returns 1/sqrt(squares/cols + eps): the biased variance, as
+// LayerNorm defines it.
 DEVICE float inverse_deviation(float squares, i64 cols, double eps) { return 1 / sqrtf(squares * (1 / (float)cols) + (float)eps); }
 
-// clear_beyond makes zeros again of what lies beyond the row.
-DEVICE void clear_beyond(float *v, i64 cols) {
+// zero_tail restores the zeros beyond the row after an operation that may have changed
+// them, so that sums over the registers stay sums over the row.
+DEVICE void zero_tail(float *v, i64 cols) {
 	UNROLL
-	for (int i = 0; i < PART; i++) v[i] = column(i / 2) + i % 2 < (int)cols ? v[i] : 0;
+	for (int i = 0; i < PER_LANE; i++) v[i] = column(i / 2) + i % 2 < (int)cols ? v[i] : 0;
 }
 
-// norm_of is that of a row in registers.
+// norm_of returns the normalization of a row in registers. It computes the variance in
+// a second pass about the mean, which avoids the cancellation of E[x^2] - E[x]^2.
 DEVICE Norm norm_of(const float *v, i64 cols, double eps) {
 	float sum = 0, squares = 0;
 	UNROLL
-	for (int i = 0; i < PART; i++) sum += v[i];
+	for (int i = 0; i < PER_LANE; i++) sum += v[i];
 	Norm m = {warp_sum(sum) / (float)cols, 0};
 	UNROLL
-	for (int i = 0; i < PART; i++) {
+	for (int i = 0; i < PER_LANE; i++) {
 		float d = column(i / 2) + i % 2 < (int)cols ? v[i] - m.mean : 0;
 		squares = fmaf(d, d, squares);
 	}

@@ -1,17 +1,27 @@
-// search.cu: the planners' kernels, from random numbers to the next mean. A kernel does one
-// whole step of a search for all episodes.
+// search.cu: the planners' kernels, from random numbers to the mean of the next
+// iteration. A kernel performs one step of the search for all episodes at once.
 //
-// normal: z = sqrt(-2 log u1) (cos or sin)(2 pi u2); one float written, nothing read but an episode's key.
-// nan_to_inf: costs are read once, only NaN and +Inf are written. smallest_k: a candidate's place is the count of smaller
-//   costs; each 256 candidates read all costs of their episode once, by way of shared memory.
-// moments: mean and standard deviation (ddof 1) of the k chosen, read twice; weighted_mean reads them once.
-// softmin: w = exp(-(cost - lowest)/temperature) / sum; costs are read twice, weights written twice.
-// gather copies the first of the chosen. color: a circular filter over the horizon, then division by the
-//   standard deviation; H^2 reads a series of H numbers, from the nearest cache after the first.
+//    normal         z = sqrt(-2 log u1) (cos or sin)(2 pi u2): one float written, nothing
+//                   read
+//    nan_to_inf     costs are read once; only NaN and +Inf are written
+//    smallest_k     a candidate's rank is the number of smaller costs; each 256
+//                   candidates read all costs of their episode once, through shared memory
+//    moments        mean and standard deviation (ddof 1) of the k chosen candidates, read
+//                   twice
+//    weighted_mean  reads the chosen candidates once
+//    softmin        w = exp(-(cost - lowest)/temperature) / sum: costs read twice, weights
+//                   written twice
+//    gather         copies the first of the chosen candidates
+//    color          a circular filter over the horizon, then division by the standard
+//                   deviation; H^2 reads of a series of H numbers, all but the first H
+//                   from L1
 #include "args.cuh"
 
-// Box-Muller as in dataset/rng, in double precision: the numbers are the host's,
-// rounded. A thread makes one number; a block has 256 columns of a row.
+// normal evaluates Box-Muller in double precision like dataset/rng, so the results are
+// the host's numbers, rounded to float32. Elements 4b to 4b+3 of a stream come from
+// Philox block b, in two pairs (u1, u2); the cosine gives the even element of a pair,
+// the sine the odd one. A thread computes one element; a block has 256 columns of one
+// row.
 KERNEL(normal, NormalArgs, THREADS) {
 	u32 pieces = (u32)((a.dst.cols + THREADS - 1) / THREADS), r = blockIdx.x / pieces, group = (u32)a.group;
 	i64 c = blockIdx.x % pieces * THREADS + threadIdx.x;
@@ -25,13 +35,14 @@ KERNEL(normal, NormalArgs, THREADS) {
 	at(a.dst, r, c) = (float)(sqrt(-2 * log(u1)) * (i % 2 ? s : co));
 }
 
-// A block is a row of costs. in: x; out: the rows' counts of NaN and +Inf.
+// nan_to_inf: one block per row of costs in[0]; the counts of NaN and +Inf are added to
+// out[0].
 KERNEL(nan_to_inf, EachArgs, THREADS) {
 	Mat x = a.in[0];
 	i64 r = blockIdx.x;
 	double found = 0;
 	for (i64 c = threadIdx.x; c < x.cols; c += THREADS) {
-		if (at(x, r, c) < INFINITE) continue;
+		if (at(x, r, c) < INFINITE) continue; // false for NaN
 		at(x, r, c) = INFINITE;
 		found++;
 	}
@@ -39,13 +50,18 @@ KERNEL(nan_to_inf, EachArgs, THREADS) {
 	if (threadIdx.x == 0) at(a.out[0], r, 0) += (float)found;
 }
 
-// cost_rank orders costs as unsigned numbers: the two zeros are equal, NaN comes after every number.
+// cost_rank maps costs to unsigned integers of the same order. Both zeros are equal,
+// and NaN comes last. Flipping the sign bit of positive numbers and all bits of
+// negative ones makes the bits of IEEE floats monotonic.
 DEVICE u32 cost_rank(float x) {
 	u32 bits = (u32)__float_as_int(x + 0.0f); // -0 + 0 is 0
 	return isnan(x) ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-// A block is 256 candidates of an episode: a candidate's place is the count of those before it, ties by index.
+// smallest_k: a block has 256 candidates of an episode, one per thread, and counts for
+// each the candidates that precede it, ties by index. A count below k is the
+// candidate's position in the result. This quadratic method needs no sorting, no
+// atomics and no workspace, and candidates are few (300).
 KERNEL(smallest_k, EliteArgs, THREADS) {
 	__shared__ uint4 ranks[THREADS / 4];
 	int n = (int)a.costs.cols, pieces = (n + THREADS - 1) / THREADS, e = blockIdx.x / pieces;
@@ -57,8 +73,9 @@ KERNEL(smallest_k, EliteArgs, THREADS) {
 		__syncthreads();
 		((u32 *)ranks)[threadIdx.x] = j < n ? cost_rank(all[j]) : 0xffffffffu;
 		__syncthreads();
-		// Those before i count where they are no larger, those after it where they are less. There are 256: the rest is
-		// as large as can be, and counts only before i, where there is none.
+		// Candidates before i precede it if they are not larger, those after it only if
+		// they are smaller. The last piece is filled up to 256 with the largest rank.
+		// Filler comes after every candidate, so it never precedes one.
 		int before = i - j0;
 		for (int k = 0; k < THREADS; k += 4) {
 			uint4 r = ranks[k / 4];
@@ -71,7 +88,9 @@ KERNEL(smallest_k, EliteArgs, THREADS) {
 	if (i < n && place < a.k) a.idx[e * a.k + place] = i;
 }
 
-// choice is the i-th candidate of `count` chosen for episode e.
+// choice returns the i-th chosen candidate of episode e. An index outside [0, count)
+// sets *fault and yields candidate 0, so that no kernel reads outside the matrix; the
+// host checks the flag at the next transfer.
 DEVICE i64 choice(const EliteArgs &a, i64 e, i64 i, i64 count) {
 	i64 c = a.idx[e * a.k + i];
 	if (c >= 0 && c < count) return c;
@@ -79,6 +98,8 @@ DEVICE i64 choice(const EliteArgs &a, i64 e, i64 i, i64 count) {
 	return 0;
 }
 
+// chosen returns column c of the i-th chosen candidate of episode e, and chosen_cost
+// its cost.
 DEVICE float chosen(const EliteArgs &a, i64 e, i64 i, i64 c) {
 	i64 count = a.cand.rows / a.mean.rows;
 	return at(a.cand, e * count + choice(a, e, i, count), c);
@@ -86,35 +107,37 @@ DEVICE float chosen(const EliteArgs &a, i64 e, i64 i, i64 c) {
 
 DEVICE float chosen_cost(const EliteArgs &a, i64 e, i64 i) { return at(a.costs, e, choice(a, e, i, a.costs.cols)); }
 
-// each_chosen calls f(i, number) for column c of the chosen of episode e, in their order. Eight are on their way at once.
+// each_chosen calls f(i, value) for column c of each chosen candidate of episode e, in
+// order, with the loads of eight candidates in flight.
 template <class F> DEVICE void each_chosen(const EliteArgs &a, i64 e, i64 c, F f) {
-	enum { AHEAD = 8 };
+	enum { IN_FLIGHT = 8 };
 	int k = (int)a.k, count = (int)a.cand.rows / (int)a.mean.rows;
 	const int *idx = a.idx + e * a.k;
 	const float *first = row(a.cand, e * count) + c;
-	bool astray = false;
-	for (int i = 0; i < k; i += AHEAD) {
-		int which[AHEAD];
-		float v[AHEAD];
+	bool out_of_range = false;
+	for (int i = 0; i < k; i += IN_FLIGHT) {
+		int which[IN_FLIGHT];
+		float v[IN_FLIGHT];
 		UNROLL
-		for (int j = 0; j < AHEAD; j++) which[j] = i + j < k ? idx[i + j] : 0;
+		for (int j = 0; j < IN_FLIGHT; j++) which[j] = i + j < k ? idx[i + j] : 0;
 		UNROLL
-		for (int j = 0; j < AHEAD; j++) {
-			bool there = (u32)which[j] < (u32)count;
-			astray |= !there;
-			v[j] = first[(there ? which[j] : 0) * a.cand.stride];
+		for (int j = 0; j < IN_FLIGHT; j++) {
+			bool in_range = (u32)which[j] < (u32)count;
+			out_of_range |= !in_range;
+			v[j] = first[(in_range ? which[j] : 0) * a.cand.stride];
 		}
 		UNROLL
-		for (int j = 0; j < AHEAD; j++) {
+		for (int j = 0; j < IN_FLIGHT; j++) {
 			if (i + j < k) f(i + j, v[j]);
 		}
 	}
-	if (astray) *a.fault = 1;
+	if (out_of_range) *a.fault = 1;
 }
 
-// A thread is a column of an episode.
+// moments: one thread per column of an episode. The deviation is taken in a second pass
+// about the mean.
 KERNEL(moments, EliteArgs, THREADS) {
-	tiles(a.mean.cols, [&](i64 e, i64 c) {
+	for_tile(a.mean.cols, [&](i64 e, i64 c) {
 		float mean = 0, squares = 0;
 		each_chosen(a, e, c, [&](int, float v) { mean += v; });
 		mean /= (float)a.k;
@@ -125,9 +148,9 @@ KERNEL(moments, EliteArgs, THREADS) {
 	});
 }
 
-// mean = the chosen candidates weighted by std (episodes x k).
+// weighted_mean: mean = the chosen candidates weighted by std (episodes x k).
 KERNEL(weighted_mean, EliteArgs, THREADS) {
-	tiles(a.mean.cols, [&](i64 e, i64 c) {
+	for_tile(a.mean.cols, [&](i64 e, i64 c) {
 		const float *weights = row(a.std, e);
 		float mean = 0;
 		each_chosen(a, e, c, [&](int i, float v) { mean = fmaf(weights[i], v, mean); });
@@ -135,7 +158,9 @@ KERNEL(weighted_mean, EliteArgs, THREADS) {
 	});
 }
 
-// A block is an episode; mean are the weights (episodes x k) of its chosen candidates' costs.
+// softmin: one block per episode; mean holds the weights (episodes x k) of the chosen
+// candidates. A cost equal to the lowest gets weight 1 without subtracting, which keeps
+// infinite costs from giving NaN.
 KERNEL(softmin, EliteArgs, THREADS) {
 	i64 e = blockIdx.x;
 	__shared__ float least_of[WARPS];
@@ -156,13 +181,15 @@ KERNEL(softmin, EliteArgs, THREADS) {
 	for (i64 i = threadIdx.x; i < a.k; i += THREADS) at(a.mean, e, i) = (float)(at(a.mean, e, i) / sum);
 }
 
-// std (episodes*first x W) are the first of each episode's k chosen; mean tells the episodes.
+// gather: std (episodes*first x W) receives the first of each episode's k chosen
+// candidates. Of mean only the number of rows is used, the number of episodes.
 KERNEL(gather, EliteArgs, THREADS) {
-	tiles(a.std.cols, [&](i64 r, i64 c) { at(a.std, r, c) = chosen(a, r / a.first, r % a.first, c); });
+	for_tile(a.std.cols, [&](i64 r, i64 c) { at(a.std, r, c) = chosen(a, r / a.first, r % a.first, c); });
 }
 
-// A thread is one column of a block in one row: it filters and scales its series
-// of H numbers. out: dst; in: noise, taps (1 x H).
+// color: out[0] is the noise in[0] filtered by the taps in[1] (1 x H). A thread has one
+// column of a block in one row: it filters its series of H numbers and divides it by
+// its standard deviation.
 KERNEL(color, EachArgs, THREADS) {
 	Mat y = a.out[0], x = a.in[0];
 	int h = (int)a.in[1].cols, width = (int)(y.cols / h);

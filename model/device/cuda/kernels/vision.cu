@@ -1,18 +1,21 @@
-// vision.cu: uint8 RGB frames to patch rows: dst = byte scale[channel] + shift[channel], columns (channel, y, x).
+// vision.cu: uint8 RGB frames to rows of patches: dst = byte * scale[channel] +
+// shift[channel], with columns in the order (channel, y, x) of a convolution's weights.
 //
-// Idea: a frame's bytes are pixel by pixel and a patch's numbers channel by channel. patches reads a byte for each
-// number it writes; patches_bf16 reads whole words, puts the patches of a strip together in shared
-// memory (3 numbers for each of its pixels), and writes them 16 bytes at a time.
-// Memory traffic: each byte of a patch is read once and one number is written for it, 2 bytes of bf16 or 4.
+// A frame is stored pixel by pixel, a patch channel by channel. patches reads one byte
+// for each number that it writes. patches_bf16 reads 32-bit words, assembles the
+// patches of a strip in shared memory, and writes them 16 bytes at a time.
+//
+// Memory traffic: each byte of a patch is read once, and one number written for it, of
+// 2 bytes (bf16) or 4.
 #include "args.cuh"
 
-// Tones turn a byte into a number, by channel.
-struct Tones {
+// Scaling is the conversion of a byte to a number, by channel, in registers.
+struct Scaling {
 	float scale[3], shift[3];
 };
 
-DEVICE Tones tones(const PatchArgs &a) {
-	Tones t;
+DEVICE Scaling scaling(const PatchArgs &a) {
+	Scaling t;
 	UNROLL for (int ch = 0; ch < 3; ch++) {
 		t.scale[ch] = (float)a.scale[ch];
 		t.shift[ch] = (float)a.shift[ch];
@@ -20,14 +23,16 @@ DEVICE Tones tones(const PatchArgs &a) {
 	return t;
 }
 
-DEVICE float tone(const Tones &t, u32 ch, u32 byte) {
+// scaled converts a byte. ch is not known at compile time everywhere; selecting among
+// three registers keeps the arrays out of local memory.
+DEVICE float scaled(const Scaling &t, u32 ch, u32 byte) {
 	float scale = ch == 0 ? t.scale[0] : ch == 1 ? t.scale[1] : t.scale[2];
 	float shift = ch == 0 ? t.shift[0] : ch == 1 ? t.shift[1] : t.shift[2];
 	return fmaf((float)byte, scale, shift);
 }
 
-// strip is the lines of a frame that row `down` of its patches is cut from; NULL
-// where the list names a frame that is not there.
+// strip returns the lines of a frame that make up row `down` of its patches. If the
+// list names a frame that does not exist, it sets *fault and returns NULL.
 DEVICE const u8 *strip(const PatchArgs &a, u32 frame, u32 down) {
 	i64 at = a.list ? (i64)a.list[frame] : (i64)frame;
 	if (at < 0 || at >= a.frames) {
@@ -37,52 +42,58 @@ DEVICE const u8 *strip(const PatchArgs &a, u32 frame, u32 down) {
 	return a.px + (at * a.size + down * a.patch) * a.size * 3;
 }
 
-// A block is a patch of any size, stored in any way.
+// patches: one block per patch, of any size and layout.
 KERNEL(patches, PatchArgs, THREADS) {
 	u32 size = (u32)a.size, patch = (u32)a.patch, side = size / patch, area = patch * patch;
 	u32 r = blockIdx.x, frame = r / (side * side), down = r / side % side, across = r % side;
 	const u8 *px = strip(a, frame, down);
 	if (!px) return;
-	Tones t = tones(a);
+	Scaling t = scaling(a);
 	for (u32 c = threadIdx.x; c < 3 * area; c += THREADS) {
 		u32 ch = c / area, y = c % area / patch, x = c % patch;
-		set(a.dst, r, c, tone(t, ch, px[(y * size + across * patch + x) * 3 + ch]));
+		set(a.dst, r, c, scaled(t, ch, px[(y * size + across * patch + x) * 3 + ch]));
 	}
 }
 
-// Spot is where a pair of pixels goes: a patch of the strip, and a pair of its line.
-struct Spot {
+// PairPosition is where a pair of adjacent pixels goes: the patch of the strip, and the
+// pair within a line of the patch.
+struct PairPosition {
 	u32 across, x;
 };
 
-// cut puts 4 pixels, the words w, into patches that begin at `to`, rows of `pitch`
-// words: 2 pairs, the first at `spot`, that lie in one patch each.
-DEVICE void cut(u32 *to, u32 pitch, u32 patch, u32 side, const Tones &t, Spot spot, const u32 *w) {
+// store_pixels converts 4 pixels, the 12 bytes of the words w, and stores them as 2
+// pairs. The first pair goes to `spot`. Patches begin at `to`, in rows of `pitch`
+// words. Patches have an even width, so a pair never straddles two.
+DEVICE void store_pixels(u32 *to, u32 pitch, u32 patch, u32 side, const Scaling &t, PairPosition spot, const u32 *w) {
 	UNROLL for (u32 k = 0; k < 2; k++) {
 		u32 *pair = to + spot.across * pitch + spot.x;
 		UNROLL for (u32 ch = 0; ch < 3; ch++) {
 			u32 first = 6 * k + ch, second = first + 3;
-			float lo = tone(t, ch, w[first / 4] >> first % 4 * 8 & 255), hi = tone(t, ch, w[second / 4] >> second % 4 * 8 & 255);
-			if (spot.across < side) pair[ch * (patch * patch / 2)] = pack_bf16(lo, hi); // beyond is the edge that belongs to no patch
+			float lo = scaled(t, ch, w[first / 4] >> first % 4 * 8 & 255), hi = scaled(t, ch, w[second / 4] >> second % 4 * 8 & 255);
+			// Pixels to the right of the last patch belong to none.
+			if (spot.across < side) pair[ch * (patch * patch / 2)] = pack_bf16(lo, hi);
 		}
 		if (++spot.x == patch / 2) spot = {spot.across + 1, 0};
 	}
 }
 
-// A block is a strip: its patches are put together in shared memory, from where
-// they leave 16 bytes at a time. For bf16, patches of even size, lines of a multiple
-// of 4 pixels and rows that begin at a multiple of 16 bytes. A warp takes two lines
-// at once, a lane two groups of 4 pixels of each, all of which it asks for first.
+// patches_bf16: one block per strip. It requires bf16, patches of even size, frame
+// lines of a multiple of 4 pixels, and rows that begin at multiples of 16 bytes (strips
+// in pointwise.go).
+//
+// A warp processes two lines of the strip at once, and a lane two groups of 4 pixels of
+// each. It first issues the loads of all 12 words. Lines and groups beyond the end are
+// replaced by the first ones, so that loads need no branches, and not stored.
 KERNEL(patches_bf16, PatchArgs, THREADS) {
 	SHARED(u32, tile);
 	u32 size = (u32)a.size, patch = (u32)a.patch, side = size / patch, frame = blockIdx.x / side, quads = size / 4;
 	u32 words = 3 * patch * patch / 2, pitch = (words + 3) / 4 * 4;
 	const u32 *px = (const u32 *)strip(a, frame, blockIdx.x % side);
 	if (!px) return;
-	Tones t = tones(a);
+	Scaling t = scaling(a);
 	for (u32 q0 = lane(); q0 < quads; q0 += 2 * WARP) {
 		u32 q[2] = {q0, q0 + WARP};
-		Spot spot[2];
+		PairPosition spot[2];
 		UNROLL for (int i = 0; i < 2; i++) spot[i] = {2 * q[i] / (patch / 2), 2 * q[i] % (patch / 2)};
 		for (u32 y0 = warp(); y0 < patch; y0 += 2 * WARPS) {
 			u32 y[2] = {y0, y0 + WARPS}, w[2][2][3];
@@ -94,7 +105,7 @@ KERNEL(patches_bf16, PatchArgs, THREADS) {
 			}
 			UNROLL for (int j = 0; j < 2; j++) {
 				UNROLL for (int i = 0; i < 2; i++) {
-					if (y[j] < patch && q[i] < quads) cut(tile + y[j] * (patch / 2), pitch, patch, side, t, spot[i], w[j][i]);
+					if (y[j] < patch && q[i] < quads) store_pixels(tile + y[j] * (patch / 2), pitch, patch, side, t, spot[i], w[j][i]);
 				}
 			}
 		}

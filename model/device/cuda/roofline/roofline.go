@@ -1,9 +1,17 @@
-// Package roofline is a GPU that computes nothing and keeps count: what a training
-// step or a plan asks of a card, kernel by kernel, and the least time that the
-// card's memory and tensor cores need for it. What is measured on a day with a
-// GPU is held against it.
+// Package roofline counts what a training step or a plan moves and computes on a GPU,
+// kernel by kernel, and the minimum time that the GPU's memory and tensor cores need
+// for it (the roofline model). The verb bench compares measured times with it, and
+// tests print the table without a GPU.
 //
-// It knows launches only: no layers, no models.
+// [Machine] is a cuda.Machine that executes nothing:
+//
+//	m := roofline.New(roofline.H200)
+//	d, err := cuda.New(m, device.BF16)
+//	... // run a step on d
+//	fmt.Print(m.Table())
+//
+// Results read from the device are undefined, so the counted code must not depend on
+// them. The package knows launches only: no layers and no models.
 package roofline
 
 import (
@@ -15,40 +23,42 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// Card is how fast a GPU is at most.
+// Card is the peak rates of a GPU: memory bandwidth in bytes per second, and
+// floating-point operations per second of bf16 matrix multiplication.
 type Card struct{ Bandwidth, FLOPS float64 }
 
-// H200 is what such cards were measured to reach: bytes and bf16 operations a second.
+// H200 is the rates that were measured on H200 GPUs.
 var H200 = Card{4.3e12, 790e12}
 
-// Seconds is the least that a launch takes.
+// Seconds returns the minimum time of a launch: memory and tensor cores work at the
+// same time, so the slower decides.
 func (c Card) Seconds(t cuda.Traffic) float64 {
 	return max(float64(t.Read+t.Written)/c.Bandwidth, t.FLOP/c.FLOPS)
 }
 
-// Entry is all launches of a kernel and shape.
+// Entry is all launches of one kernel and shape, with their total traffic.
 type Entry struct {
 	Kernel   string // cuda.Kernel.Label
 	Launches int
 	cuda.Traffic
-	Floor   float64 // seconds
-	Unknown bool    // a kernel that package cuda does not describe
+	Floor   float64 // seconds, summed over the launches
+	Unknown bool    // whether package cuda does not describe the kernel, so that it counts as nothing
 }
 
-// Machine is a cuda.Machine that counts.
+// Machine is a cuda.Machine that counts launches. It is not safe for concurrent use.
 type Machine struct {
 	card    Card
 	entries map[string]*Entry
 	next    cuda.Pointer
 }
 
-// New counts for a card.
+// New returns a machine that computes minimum times for a card.
 func New(c Card) *Machine { return &Machine{card: c, entries: map[string]*Entry{}, next: 1 << 20} }
 
-// Reset forgets what was counted.
+// Reset discards what was counted.
 func (m *Machine) Reset() { clear(m.entries) }
 
-// Entries are the kernels that ran, those that need longest first.
+// Entries returns the kernels that ran, those with the longest minimum time first.
 func (m *Machine) Entries() []Entry {
 	var list []Entry
 	for _, e := range m.entries {
@@ -63,7 +73,7 @@ func (m *Machine) Entries() []Entry {
 	return list
 }
 
-// Table is the entries as text, with their sum.
+// Table returns the entries and their sum as text.
 func (m *Machine) Table() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%-40s %8s %11s %11s %10s %10s\n", "kernel", "launches", "read MB", "written MB", "GFLOP", "floor us")
@@ -88,15 +98,17 @@ func (e *Entry) add(n int, t cuda.Traffic, floor float64) {
 	e.Floor += floor
 }
 
-// ISA is Hopper's: the launches are those that such a card gets.
+// ISA is Hopper's: the engine then makes the launches that such a GPU gets.
 func (m *Machine) ISA() string { return "sm_90a" }
 
-// Alloc gives addresses that nobody may look behind.
+// Alloc returns addresses that are never used.
 func (m *Machine) Alloc(bytes int) (cuda.Pointer, error) {
 	p := m.next
 	m.next += cuda.Pointer(bytes)
 	return p, nil
 }
+
+// The other methods do nothing. Room reports 64 GiB.
 
 func (m *Machine) Free(cuda.Pointer, int)                        {}
 func (m *Machine) Write(cuda.Pointer, unsafe.Pointer, int) error { return nil }
@@ -111,7 +123,7 @@ func (m *Machine) Await() error                                 { return nil }
 func (m *Machine) Sync() error                                  { return nil }
 func (m *Machine) Close() error                                 { return nil }
 
-// Run counts.
+// Run counts the launches.
 func (m *Machine) Run(launches []cuda.Launch, args []byte) error {
 	for _, l := range launches {
 		own := args[l.At : l.At+l.Size]
@@ -128,12 +140,12 @@ func (m *Machine) Run(launches []cuda.Launch, args []byte) error {
 	return nil
 }
 
-// Graph counts at each start.
+// Graph returns a graph that is counted at each start.
 func (m *Machine) Graph(launches []cuda.Launch, args []byte) (cuda.Graph, error) {
 	return graph{m, slices.Clone(launches), slices.Clone(args)}, nil
 }
 
-// graph keeps the arguments it was made with: updates change no shapes.
+// graph keeps its first arguments: updates do not change shapes.
 type graph struct {
 	m        *Machine
 	launches []cuda.Launch

@@ -25,7 +25,8 @@ func open(t *testing.T) (*roofline.Machine, device.Device) {
 	return m, d
 }
 
-// TestCounts: bytes and operations counted by hand from shapes.
+// TestCounts compares bytes and operations with numbers counted by hand from the
+// shapes.
 func TestCounts(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -69,7 +70,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestFloor: a launch needs as long as the slower of memory and tensor cores.
+// TestFloor checks that a launch takes as long as the slower of memory and tensor
+// cores.
 func TestFloor(t *testing.T) {
 	card := roofline.Card{Bandwidth: 100, FLOPS: 10}
 	for _, c := range []struct {
@@ -91,7 +93,7 @@ func paper() lewm.Config {
 
 const directions = 1024 // of SIGReg
 
-// step is a training step of LeWM (model/train) on so many clips.
+// step returns a training step of LeWM, as model/train runs it, on a number of clips.
 func step(t *testing.T, d device.Device, clips int) func() {
 	declared, err := paper().Declare()
 	if err != nil {
@@ -120,7 +122,7 @@ func step(t *testing.T, d device.Device, clips int) func() {
 	}
 }
 
-// plan is CEM of tier T1 for so many episodes side by side.
+// plan returns a plan by CEM of tier T1 for a number of episodes at once.
 func plan(t *testing.T, d device.Device, episodes int) func() {
 	const iterations, candidates, blocks, elites = 30, 300, 5, 30
 	m, err := lewm.New(d, paper(), 1)
@@ -147,8 +149,8 @@ func plan(t *testing.T, d device.Device, episodes int) func() {
 	}
 }
 
-// TestRoofline logs what the published model asks of a card (-v shows it), and
-// holds the step's operations to the model's own count.
+// TestRoofline logs the table of the published model (shown by -v), and compares the
+// operations with the model's own count.
 func TestRoofline(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -161,7 +163,7 @@ func TestRoofline(t *testing.T) {
 	} {
 		m, d := open(t)
 		run := c.make(d)
-		run() // scratch and what is frozen
+		run() // allocates scratch memory and rounds frozen weights
 		d.Sync()
 		m.Reset()
 		run()
@@ -173,7 +175,8 @@ func TestRoofline(t *testing.T) {
 				t.Errorf("%s: kernel %s is not counted (hint: traffic.go of package cuda says what kernels move)", c.name, e.Kernel)
 			}
 		}
-		// Attention's gradient makes its scores anew, and SIGReg's directions have no gradient: a tenth either way.
+		// The gradient of attention recomputes the scores, and SIGReg's directions have
+		// no gradient: allow a tenth.
 		if math.Abs(flop/c.flop-1) > 0.1 {
 			t.Errorf("%s: %.4g operations, the model counts %.4g", c.name, flop, c.flop)
 		}

@@ -1,24 +1,29 @@
 #!/usr/bin/env bash
-# A day with a GPU, since such a day is short: three calls of ten minutes, each of
-# which begins on a bare machine and leaves its results in $OUT.
+# Tests and benchmarks for a machine with a GPU that is available for a short time: three
+# calls of ten minutes each. Every call starts on a bare machine (NVIDIA's driver, python3,
+# PyTorch) and writes its results to $OUT.
 #
-#   make gpu-day                                here, without a GPU: leaves bin/gpu-day, all that is needed
-#   OUT=dir bin/gpu-day/gpu-day.sh one          there: rates beside PyTorch's, conformance, frames by EGL
-#   OUT=dir bin/gpu-day/gpu-day.sh two          there: Two-Room at its published size, trained and evaluated
-#   OUT=dir bin/gpu-day/gpu-day.sh three        there: equal bits, hardware counters, sanitizers, PyTorch autotuned
-#   OUT=dir bin/gpu-day/gpu-day.sh STAGE...     there: some of the stages below
+#   make gpu-day                             on this machine, without a GPU: packs bin/gpu-day
+#   OUT=dir bin/gpu-day/gpu-day.sh one       on the GPU machine: rates compared with PyTorch's, conformance,
+#                                            frames by EGL
+#   OUT=dir bin/gpu-day/gpu-day.sh two       Two-Room at its published size, trained and evaluated
+#   OUT=dir bin/gpu-day/gpu-day.sh three     reproducibility to the bit, hardware counters, sanitizers, PyTorch
+#                                            with max-autotune
+#   OUT=dir bin/gpu-day/gpu-day.sh STAGE...  single stages, of those below
 #
-# A stage that fails or runs out of its time does not hinder the next. After each,
-# $OUT has summary.txt and results.tar.gz up to date; the summary is also printed.
-# LIMIT is the seconds of the whole call (570). REHEARSE=1 runs everything at toy
-# sizes, for machines whose GPU is emulated (make gpu-day-rehearsal).
+# Each stage has a time limit, and the next stage runs even if it fails. After each stage
+# summary.txt and results.tar.gz in $OUT are up to date; at the end the summary is printed.
+# LIMIT is the time limit of a call in seconds (570). REHEARSE=1 runs everything at toy sizes,
+# for machines whose GPU is emulated (make gpu-day-rehearsal).
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# Of stable-worldmodel and what its solver and modules import beyond an image with PyTorch.
+# stable-worldmodel, and what its solvers and modules import beyond PyTorch and its
+# dependencies.
 wheels=(stable-worldmodel==0.1.1 gymnasium==1.4.0 farama-notifications==0.0.6 loguru==0.7.3)
 
-# pack is run by make, which says where headers and libraries are.
+# pack builds bin/gpu-day. make runs it with the environment variables that say where the
+# headers and libraries are.
 pack() {
   set -e
   cd "$here/../../../.."
@@ -26,11 +31,12 @@ pack() {
   all=$(mktemp -d)
   trap "rm -rf '$all'" EXIT
   mkdir -p "$all/lib" "$all/site" "$all/wheels"
-  # Libraries are found beside the program, also those that libraries need.
+  # With DT_RPATH ($ORIGIN/lib) instead of DT_RUNPATH, the loader searches the folder for
+  # the libraries' own dependencies, too.
   local flags="-s -w -X main.revision=$(git describe --always --dirty 2>/dev/null || true) -extldflags '-Wl,-rpath,\$ORIGIN/lib -Wl,--disable-new-dtags'"
   go build -tags gpu -buildvcs=false -ldflags "$flags" -o "$all/scalewm-cuda" ./cmd/scalewm
   go test -c -tags gpu -ldflags "$flags" -o "$all/gpu.test" ./model/device/cuda/gpu
-  for package in model/lewm model/train eval/plan; do # which hold their references
+  for package in model/lewm model/train eval/plan; do # tests with reference cases in testdata
     go test -c -tags gpu -ldflags "$flags" -o "$all/${package##*/}.test" "./$package"
     mkdir -p "$all/${package##*/}/testdata"
     cp -r "$package/testdata/reference" "$all/${package##*/}/testdata"
@@ -41,7 +47,8 @@ pack() {
     xargs -I{} cp -Lu {} "$all/lib"
   python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$all/wheels" "${wheels[@]}"
   for wheel in "$all"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$all/site"; done
-  # Imported whole, the package wants all that its worlds and data sets need.
+  # The packages' __init__ import every environment and data set and their dependencies.
+  # Empty ones allow importing single modules.
   for package in stable_worldmodel stable_worldmodel/wm; do : >"$all/site/$package/__init__.py"; done
   rm -r "$all/wheels"
   rm -rf "$to"
@@ -51,8 +58,8 @@ pack() {
   du -sh "$to"
 }
 
-# libraries FILE... are those that files need, and the files' own if they are such;
-# the C and C++ libraries and the driver are the machine's.
+# libraries FILE... prints the libraries that the files depend on, and those files that are
+# libraries themselves. The C and C++ libraries and the driver come from the GPU machine.
 libraries() {
   for file in "$@"; do
     case $file in /*.so.*[0-9]) [ "${file%/*}" = "$all" ] || echo "$file" ;; esac
@@ -65,32 +72,33 @@ if [ "${1:-}" = pack ]; then
   exit
 fi
 [ -n "${OUT:-}" ] || { echo "gpu-day: OUT is not set (hint: OUT=results $0 one)" >&2; exit 2; }
-[ $# -gt 0 ] || { echo "gpu-day: which part? (hint: one, two or three)" >&2; exit 2; }
+[ $# -gt 0 ] || { echo "gpu-day: no part given (hint: one, two or three)" >&2; exit 2; }
 
 limit=${LIMIT:-570}
 work=$(mktemp -d)
 results=$work/results
 mkdir -p "$OUT" "$results"
 
-# prepare unpacks the day and finds what belongs to the machine.
+# prepare unpacks the archive and finds the machine's own libraries.
 prepare() {
   tar -C "$work" -xJf "$here/day.tar.xz" 2>/dev/null ||
     python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/day.tar.xz" "$work" || exit 1
   printf '#!/bin/sh\nPYTHONPATH=%s/site exec python3 "$@"\n' "$work" >"$work/python"
   chmod +x "$work/python"
-  # PyTorch's wheels have cublasLt; NVIDIA's driver may lie in a folder of its own.
+  # PyTorch's wheels contain cublasLt. NVIDIA's driver may be in a separate folder.
   local lt
   lt=$(python3 -c 'import glob, os, sysconfig
 print(*{os.path.dirname(f) for f in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/libcublasLt.so.*")}, sep=":")' 2>/dev/null)
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$lt${lt:+:}/usr/local/nvidia/lib64"
   local vendor=/usr/local/nvidia/share/glvnd/egl_vendor.d/10_nvidia.json
   [ ! -e "$vendor" ] || export __EGL_VENDOR_LIBRARY_FILENAMES=$vendor
-  # The kernels' compilation is kept, whatever the home folder is.
+  # Cache compiled kernels between stages, even if the home folder is not writable.
   mkdir -p "$work/kernels"
   export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$work/kernels} TORCHINDUCTOR_CACHE_DIR=$work/inductor PYTHONUNBUFFERED=1
 }
 
-# stage NAME SECONDS COMMAND...: its output goes to NAME.txt, its messages to NAME.err.
+# stage NAME SECONDS COMMAND... runs a command for at most SECONDS, or until the end of the
+# call. Its standard output goes to NAME.txt and its messages to NAME.err.
 stage() {
   local name=$1 seconds=$(($2 * patience)) begin=$SECONDS code left=$((limit - SECONDS))
   shift 2
@@ -106,7 +114,7 @@ stage() {
   return "$code"
 }
 
-# keep brings what is in $OUT up to date.
+# keep updates summary.txt and results.tar.gz in $OUT.
 keep() {
   python3 "$work/summary.py" "$results" >"$OUT/summary.txt" 2>&1 || cat "$results/stages.txt" >"$OUT/summary.txt"
   tar -C "$work" -czf "$OUT/results.tar.gz.part" results && mv "$OUT/results.tar.gz.part" "$OUT/results.tar.gz"
@@ -123,27 +131,29 @@ fi
 machine() {
   { nvidia-smi; nproc; lscpu | grep 'Model name'; free -g; uname -r; python3 --version; command -v ncu compute-sanitizer nvcc; } >"$results/machine.txt" 2>&1
   stage doctor 30 "$scalewm" doctor
-  # The driver compiles the kernels here, once. Should Hopper's own hang or fail, the day goes on without them.
+  # The driver compiles the kernels here, once. If Hopper's kernels hang or fail, the
+  # remaining stages use Ampere's.
   if ! stage start 90 "$work/gpu.test" -test.v -test.run TestMeasure || grep -q -e '--- SKIP' "$results/start.txt"; then
     export SCALEWM_CUDA_TARGET=sm_80
-    echo "the GPU does not start: Ampere's kernels from here on" | tee -a "$results/stages.txt"
+    echo "the GPU does not start: using Ampere's kernels from here on" | tee -a "$results/stages.txt"
     stage start_ampere 60 "$work/gpu.test" -test.v -test.run TestMeasure
   fi
 }
-# Ours alone first: should the rest fail, these numbers stand.
+# Our own numbers come first, without PyTorch, in case a later stage fails.
 bench() {
   stage bench 120 "$scalewm" bench --device cuda --preset "$preset" --what "$parts" --side "$side" --rounds "$rounds" --json
   kernels "$rounds"
 }
 kernels() { stage kernels 60 "$scalewm" bench --device cuda --preset "$preset" --what kernels --side "$side" --rounds "${1:-1}" --json; }
 checks() { stage checks 120 "$work/gpu.test" -test.v -test.run "${REHEARSE:+$cases}"; }
-# What PyTorch and the original planners computed of small models.
+# Cases computed by PyTorch and by stable-worldmodel's planners on small models.
 references() {
   for name in lewm train plan; do
     stage "references_$name" 60 env -C "$work/$name" "$work/$name.test" -test.v -test.run '^TestGPU'
   done
 }
-# Without what only Hopper has, and without overlapping: what these win, and whether they do harm.
+# The same work without overlapping launches and with Ampere's kernels: measures what each
+# gains, and shows whether one is at fault.
 without() {
   local work_on=("$scalewm" bench --device cuda --preset "$preset" --what "$parts" --rounds "$rounds" --json)
   SCALEWM_CUDA_PLAIN=1 stage plain 50 "${work_on[@]}"
@@ -151,7 +161,7 @@ without() {
 }
 has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "$1: no PyTorch here" | tee -a "$results/stages.txt"; return 1; }; }
 peer_train() { has_torch peer_train && stage peer_train 170 "$scalewm" bench --device cuda --preset "$preset" --what train --rounds 10 --peer "$work/python" --json; }
-# Its compiling takes most of the time that it has.
+# torch.compile takes most of its time.
 peer_plan() {
   has_torch peer_plan && stage peer_plan 200 "$scalewm" bench --device cuda --preset "$preset" --what plan --side "$side" --rounds "$((rounds < 3 ? rounds : 3))" --peer "$work/python" --json
 }
@@ -165,7 +175,7 @@ frames() {
   unset MUJOCO_GL
 }
 
-# collect_tworoom leaves a data set of so many episodes.
+# collect_tworoom N collects a data set of N episodes.
 collect_tworoom() { stage collect 150 "$scalewm" collect tworoom --episodes "$1" --seed 3072 --out "$work/tworoom.h5" --json; }
 # train NAME METHOD STEPS SECONDS
 train() {
@@ -177,7 +187,8 @@ evaluate() {
     --device cuda --precision bf16 --out "$work/grid" --json
 }
 
-# tworoom trains two methods for as many steps as fit beside collecting and evaluating.
+# tworoom trains two methods, for as many steps as fit into the time that collecting and
+# evaluating leave. A short probe measures the time of a step.
 tworoom() {
   collect_tworoom "$episodes" || return
   train probe lewm "$trial" 60 || return
@@ -185,7 +196,7 @@ tworoom() {
   ms=$(sed -n 's/.*"ms_step":\([0-9.]*\).*/\1/p' "$results/probe.txt" | tail -n 1)
   rm -rf "$work/grid/train/tworoom-probe"
   for_each=$(((limit - SECONDS - 150) / 2))
-  n=$(awk -v s="$for_each" -v ms="$ms" 'BEGIN { printf "%d", (0.85 * s - 10) * 1000 / ms }') # beside opening the data, validating and saving
+  n=$(awk -v s="$for_each" -v ms="$ms" 'BEGIN { printf "%d", (0.85 * s - 10) * 1000 / ms }') # less the time to open the data, validate and save
   [ -z "${REHEARSE:-}" ] || n=4
   echo "tworoom: $n steps of $ms ms each" | tee -a "$results/stages.txt"
   for method in lewm scale; do
@@ -196,15 +207,15 @@ tworoom() {
   stage report 30 "$scalewm" report "$work/grid" --out "$results/report" --format html,md,json
 }
 
-# bits is two equal trainings, whose weights must be equal.
+# bits runs the same training twice; the weights must be equal to the bit.
 bits() {
   collect_tworoom "$few" || return
   for run in bits_a bits_b; do train "$run" scale "$steps" 60; done
   (cd "$work/grid/train" && sha256sum tworoom-bits_*/weights.safetensors) >"$results/bits.txt"
 }
 
-# counters has hardware counters of a training step and of a piece of a plan; the
-# program's list of kernels keeps those of other libraries out of it.
+# counters records hardware counters of a training step and of part of a plan by Nsight
+# Compute. It filters by the names of our kernels, which excludes those of cublasLt.
 counters() {
   command -v ncu >/dev/null || { echo "counters: no ncu here" | tee -a "$results/stages.txt"; return; }
   kernels || return

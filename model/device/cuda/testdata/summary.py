@@ -1,4 +1,4 @@
-"""The results of gpu-day.sh on a page: summary.py FOLDER. What is missing is left out."""
+"""summary.py FOLDER prints a one-page summary of the results of gpu-day.sh. Missing results are skipped."""
 import csv
 import json
 import re
@@ -15,7 +15,7 @@ def text(name):
 
 
 def found(name):
-    """The JSON object that a program printed last."""
+    """Returns the last JSON object that a program printed, or {}."""
     for line in reversed(text(name).splitlines()):
         try:
             return json.loads(line)
@@ -70,7 +70,7 @@ def counters(name):
     sums = defaultdict(lambda: [0.0] * 6)
     for row in csv.DictReader(lines):
         if not number(row.get("gpu__time_duration.sum", "")):
-            continue  # the line of units
+            continue  # the line with the units
         ns = number(row["gpu__time_duration.sum"])
         s = sums[row["Kernel Name"].split("(")[0]]
         s[0] += 1

@@ -1,14 +1,26 @@
-// Package driver makes a libcuda.so.1 whose GPU is the emulator, so that package
-// gpu and the whole program run, for tests, on machines without a GPU. Work is
-// done as late as the real driver may do it, memory begins as NaN, what a real
-// driver only may punish is an error, and a function that is not emulated says
-// its name. It says nothing about speed, and knows nothing of what it runs.
+// Package driver builds a libcuda.so.1 whose GPU is the emulator of package emu, so
+// that package gpu, and the program as a whole, can be tested on machines without a
+// GPU. A process that starts with the library's folder in LD_LIBRARY_PATH uses it like
+// the real driver.
 //
-// The library reads SCALEWM_EMULATED_GPU, a list such as "memory=64,launch=300":
-// the numbers of devices, version, capability, multiprocessors, memory (MiB),
-// order (of threads, 1 to 3), overlap (whether launches may); and what shall fail: the n-th alloc, launch or copy
-// with a driver's code, all that is given back (close=1), or the process itself at
-// the n-th launch (kill).
+// The emulated driver is strict. It performs work as late as the real one may, memory
+// starts as NaN, and mistakes that a real driver may or may not punish (asynchronous
+// copies of pageable memory, accesses beyond an allocation, objects that are not
+// released) are errors or messages on stderr. Functions of the driver that are not
+// emulated print their name and fail. It says nothing about speed.
+//
+// The library reads the environment variable SCALEWM_EMULATED_GPU ([Variable]), a list
+// such as "memory=64,launch=300":
+//
+//	devices, version                        number of GPUs; CUDA version of the driver, 12080 for 12.8
+//	capability, multiprocessors, memory     of the GPU: 90 for 9.0; SMs; MiB
+//	order                                   in which a block's threads run, 1 to 3 (package emu)
+//	overlap=0                               programmatic dependent launches are rejected
+//	alloc=N, launch=N, copy=N, code=CODE    the N-th of these fails, launches and copies with CODE
+//	close=1                                 releasing objects and the context fails
+//	kill=N                                  the N-th launch kills the process
+//
+// A TestMain calls [Main], and tests get a device from [Device].
 package driver
 
 import (
@@ -34,11 +46,11 @@ import (
 //go:embed host
 var host embed.FS
 
-// Variable is what the library reads its settings from.
+// Variable is the environment variable that the library reads its settings from.
 const Variable = "SCALEWM_EMULATED_GPU"
 
-// Build leaves libcuda.so.1, and the kernels that it runs, in dir. A program
-// that starts with dir in LD_LIBRARY_PATH finds it.
+// Build builds libcuda.so.1 and kernels.so in dir. It returns [emu.ErrUnavailable] if
+// there is no g++ or no cuda.h.
 func Build(dir string) error {
 	include, err := headers()
 	if err != nil {
@@ -55,11 +67,14 @@ func Build(dir string) error {
 	return emu.Compiler(dir, append(append(args, sources...), "-ldl")...)
 }
 
-// Shared names a folder that test programs of one run build in, the first one
-// for all of them; unset, each builds its own.
+// Shared is the environment variable that names a folder in which all test programs of
+// one run share the libraries; the first one builds them. If it is unset, each program
+// builds its own.
 const Shared = "SCALEWM_EMULATED_DRIVER"
 
-// Folder is a folder with the libraries for a test program, which release gives back.
+// Folder returns a folder with the libraries, built if necessary, and a function that
+// removes it unless it is shared. A file lock keeps test programs that run at the same
+// time from building it twice.
 func Folder() (dir string, release func(), err error) {
 	if dir = os.Getenv(Shared); dir == "" {
 		if dir, err = os.MkdirTemp("", "scalewm-driver"); err != nil {
@@ -71,7 +86,7 @@ func Folder() (dir string, release func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	defer lock.Close() // which unlocks it
+	defer lock.Close() // closing the file releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", nil, err
 	}
@@ -81,15 +96,17 @@ func Folder() (dir string, release func(), err error) {
 	return dir, func() {}, nil
 }
 
-// Main is for a TestMain: where there is no GPU, and none says why, the tests run
-// in a second process that finds the emulated one, with more arguments.
+// Main runs the tests of a TestMain and exits. If none, the reason why there is no GPU,
+// is nil, they run on the real one. Otherwise they run in a child process with the
+// emulated one, with more as additional arguments; a child is needed because the loader
+// reads LD_LIBRARY_PATH at the start of a process.
 func Main(m *testing.M, none error, more ...string) {
 	if none == nil || os.Getenv(Variable) != "" {
 		os.Exit(m.Run())
 	}
 	dir, release, err := Folder()
 	if errors.Is(err, emu.ErrUnavailable) {
-		os.Exit(m.Run()) // tests skip what wants a GPU
+		os.Exit(m.Run()) // tests that need a GPU skip themselves
 	}
 	code := 1
 	if err != nil {
@@ -103,7 +120,8 @@ func Main(m *testing.M, none error, more ...string) {
 	os.Exit(code)
 }
 
-// Missing ends a test whose GPU does not start: where it is emulated that is a failure.
+// Missing ends a test whose GPU does not start: as failed if the GPU is emulated, since
+// that one must start, else as skipped.
 func Missing(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv(Variable) != "" {
@@ -112,7 +130,8 @@ func Missing(t testing.TB, err error) {
 	t.Skip(err)
 }
 
-// Device is the GPU that open starts, until the test has ended.
+// Device returns a device on the GPU that open starts, and closes it at the end of the
+// test.
 func Device(t testing.TB, open func() (cuda.Machine, error), p device.Precision) device.Device {
 	t.Helper()
 	m, err := open()
@@ -127,7 +146,8 @@ func Device(t testing.TB, open func() (cuda.Machine, error), p device.Precision)
 	return d
 }
 
-// Again runs this program once more, with an emulated GPU of such settings.
+// Again runs this program again with the given arguments and an emulated GPU with the
+// given settings. It returns 0 if the program succeeded, else 1.
 func Again(dir, settings string, args []string, out io.Writer) (code int) {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir+":"+os.Getenv("LD_LIBRARY_PATH"), Variable+"="+settings)
@@ -138,7 +158,7 @@ func Again(dir, settings string, args []string, out io.Writer) (code int) {
 	return 0
 }
 
-// headers is the folder of cuda.h.
+// headers returns the folder of cuda.h.
 func headers() (string, error) {
 	for _, p := range thirdparty.Places("", "nvidia_cuda_runtime_cu12", "include") {
 		if _, err := os.Stat(filepath.Join(p, "cuda.h")); err == nil {
@@ -148,7 +168,7 @@ func headers() (string, error) {
 	return "", emu.ErrUnavailable
 }
 
-// write leaves the sources in dir and returns the names of those to compile.
+// write writes the sources to dir and returns the names of those to compile.
 func write(dir, include string) ([]string, error) {
 	entries, err := host.ReadDir("host")
 	if err != nil {
@@ -167,18 +187,20 @@ func write(dir, include string) ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
-	rest, err := others(include)
+	rest, err := stubs(include)
 	if err != nil {
 		return nil, err
 	}
-	return append(names, "others.cpp"), os.WriteFile(filepath.Join(dir, "others.cpp"), []byte(rest), 0o644)
+	return append(names, "stubs.cpp"), os.WriteFile(filepath.Join(dir, "stubs.cpp"), []byte(rest), 0o644)
 }
 
+// function matches the declaration of a driver function.
 var function = regexp.MustCompile(`\bcu[A-Z]\w*\s*\(`)
 
-// others is a source that defines every function of cuda.h, weakly: it says that
-// it is not emulated.
-func others(include string) (string, error) {
+// stubs returns a source with a weak definition of every function that cuda.h declares,
+// which prints that the function is not emulated and fails. The functions of host/*.cpp
+// override it.
+func stubs(include string) (string, error) {
 	c := exec.Command("g++", "-E", "-P", "-I", include, "-x", "c++", "-")
 	c.Stdin = strings.NewReader("#include <cuda.h>\n")
 	text, err := c.Output()

@@ -1,4 +1,20 @@
-// emulator.cpp: the blocks' threads as fibres on one processor (x86-64).
+// emulator.cpp: runs a kernel's blocks on one thread of an x86-64 processor, the
+// block's threads as fibers.
+//
+// A fiber runs until it waits: for its warp (an exchange), its warpgroup, or its block.
+// The scheduler runs all lanes of a warp up to an exchange, hands out the exchanged
+// words, and continues until all lanes wait for a barrier; then it runs the next warp.
+// When all warps wait, it releases the barrier. A barrier or exchange that only some
+// threads reach is an error, since on a GPU it hangs or is undefined.
+//
+// The order in which lanes and warps run is a parameter. A kernel with a data race
+// gives different results in different orders, unless the race has no effect in any of
+// the three.
+//
+// What the emulator cannot find: races between blocks, which run one after another;
+// missing memory fences, other than the proxy fence for copies; a kernel that reads its
+// predecessor's results too early, since launches do not overlap; and everything about
+// speed (bank conflicts, coalescing, occupancy, register spills).
 #include "emulator.h"
 #include "async.h"
 #include "hopper.h"
@@ -12,33 +28,38 @@
 Index threadIdx, blockIdx, blockDim, gridDim;
 char *emu_dynamic;
 
-// Weak: there may be none.
+// The linker defines these at the ends of the section of static shared memory. Weak: no
+// kernel may have any.
 extern char __start_emushared[] __attribute__((weak)), __stop_emushared[] __attribute__((weak));
 
 namespace {
 
-enum { MOST = 1024, STACK = 64 << 10 };
+enum { MAX_THREADS = 1024, STACK = 64 << 10 }; // threads of a block; bytes of a fiber's stack
 enum State { READY, AT_WARP, AT_GROUP, AT_BLOCK, DONE };
 
-enum { SHARED_MOST = 232448 }; // bytes that a Hopper block may have
+enum { MAX_SHARED = 232448 }; // bytes of shared memory that a Hopper block may have (227 KiB)
 enum { GROUP = 128 };          // threads of a warpgroup
 
-char *dynamic_end;
-void *stacks, *saved[MOST], *scheduler;
-State state[MOST];
-Given given[MOST], taken[MOST / 32][32];
-int turns[32]; // the lanes of a warp in the chosen order
-int current, order, at_warp[MOST / 32], at_group[MOST / GROUP], at_block, blocks;
-const char *fault; // what a thread did that hardware would not do
+char *dynamic_end;                             // end of dynamic shared memory
+void *stacks, *saved[MAX_THREADS], *scheduler; // saved stack pointers of the fibers and of the scheduler
+State state[MAX_THREADS];
+LaneWords contributed[MAX_THREADS]; // to the exchange that a warp waits for
+LaneWords exchanged[MAX_THREADS / 32][32]; // the words of each warp's last exchange
+int lane_order[32]; // the lanes of a warp in the chosen order
+int current, order; // the running thread; 1 forwards, 2 backwards, 3 mixed
+int at_warp[MAX_THREADS / 32], at_group[MAX_THREADS / GROUP], at_block; // threads that wait there
+int blocks;         // blocks that have started, to recognize state of an earlier one
+const char *fault;  // what a thread did that hardware does not allow
 void (*kernel)(const void *);
 const void *kernel_args;
 
-// fibre_switch(&from, to) saves the registers a call preserves, and goes on at to.
-extern "C" void fibre_switch(void **from, void *to);
+// fiber_switch(&from, to) pushes the registers that a call preserves, stores the stack
+// pointer in from, and resumes the fiber whose stack pointer is to.
+extern "C" void fiber_switch(void **from, void *to);
 asm(R"(
-	.globl fibre_switch
-	.type fibre_switch, @function
-fibre_switch:
+	.globl fiber_switch
+	.type fiber_switch, @function
+fiber_switch:
 	push %rbp
 	push %rbx
 	push %r12
@@ -56,21 +77,25 @@ fibre_switch:
 	ret
 )");
 
-void fibre_main() {
+// fiber_main is what a fiber runs. It never returns: there is no frame to return to.
+void fiber_main() {
 	kernel(kernel_args);
 	state[current] = DONE;
-	fibre_switch(&saved[current], scheduler);
+	fiber_switch(&saved[current], scheduler);
 	abort();
 }
 
-void wait(State s, int *count) {
+// suspend counts the running thread among those that wait in state s and returns to the
+// scheduler.
+void suspend(State s, int *count) {
 	int me = current;
 	state[me] = s;
 	++*count;
-	fibre_switch(&saved[me], scheduler);
+	fiber_switch(&saved[me], scheduler);
 }
 
-// Copies of a thread that nobody waited for yet, by group.
+// Copy is an issued cp.async; Copies are those of one thread that no wait has
+// completed, by group.
 struct Copy {
 	uint32_t to;
 	const void *from;
@@ -78,29 +103,32 @@ struct Copy {
 };
 struct Copies {
 	std::vector<Copy> pending;
-	std::vector<int> fresh; // where its copies arrived since its last fence, in 16 bytes
+	std::vector<int> landed; // 16-byte units that its copies wrote since its last proxy fence
 	int group;
-} copies[MOST];
+} copies[MAX_THREADS];
 
-// For each 16 bytes of shared memory the thread, counted from 1, whose copy the
-// tensor cores may not see yet: it did not pass a fence since.
-int unfenced[SHARED_MOST / 16];
+// For each 16 bytes of dynamic shared memory: 1 + the thread whose copy is not yet
+// visible to wgmma, because that thread has not executed a proxy fence since; or 0.
+// Direct stores are not tracked.
+int unfenced[MAX_SHARED / 16];
 
-void arrive(const Copy &c) {
+// complete performs a copy. It is called while the thread that issued it runs.
+void complete(const Copy &c) {
 	char *to = emu_shared(c.to, 16);
 	int at = (to - emu_dynamic) / 16;
 	unfenced[at] = current + 1;
-	copies[current].fresh.push_back(at);
+	copies[current].landed.push_back(at);
 	memset(to, 0, 16);
 	if (c.bytes) memcpy(to, c.from, c.bytes);
 }
 
+// start prepares fiber i: its stack looks as if fiber_main had called fiber_switch.
 void start(int i) {
 	copies[i].pending.clear();
-	copies[i].fresh.clear();
+	copies[i].landed.clear();
 	copies[i].group = 0;
-	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // as after a call: 8 off 16
-	*sp = (void *)fibre_main;
+	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // the ABI: at a function's entry the stack is 8 bytes off a multiple of 16
+	*sp = (void *)fiber_main;
 	sp -= 6;
 	saved[i] = sp;
 	state[i] = READY;
@@ -109,40 +137,42 @@ void start(int i) {
 void resume(int i) {
 	current = i;
 	threadIdx.x = i;
-	fibre_switch(&scheduler, saved[i]);
+	fiber_switch(&scheduler, saved[i]);
 }
 
-// turn is the i-th of n in the chosen order: forwards, backwards, or odd steps.
-int turn(int i, int n) {
+// permuted returns the i-th of n in the chosen order: forwards, backwards, or in steps
+// of 5 (or 3, if n is a multiple of 5), a permutation.
+int permuted(int i, int n) {
 	if (order == 2) return n - 1 - i;
 	if (order == 3) return n % 5 ? (i * 5 + 3) % n : (i * 3 + 1) % n;
 	return i;
 }
 
-// run_warp runs the lanes until all wait for the block or are done.
-void run_warp(int first, const char **trouble) {
+// run_warp runs the lanes until all of them wait for a barrier or are done.
+void run_warp(int first, const char **error) {
 	for (int *waiting = &at_warp[first / 32];;) {
 		*waiting = 0;
 		for (int i = 0; i < 32; i++) {
-			int t = first + turns[i];
+			int t = first + lane_order[i];
 			if (state[t] == READY) resume(t);
 		}
 		if (*waiting == 0) return;
 		if (*waiting != 32) {
-			*trouble = "an exchange within a warp that some lanes do not reach";
+			*error = "an exchange within a warp that some lanes do not reach";
 			return;
 		}
-		memcpy(taken[first / 32], given + first, sizeof taken[0]);
+		memcpy(exchanged[first / 32], contributed + first, sizeof exchanged[0]);
 		for (int i = first; i < first + 32; i++) state[i] = READY;
 	}
 }
 
-// release lets warpgroups go on of which all threads wait for each other.
-bool release(int threads, const char **trouble) {
+// release_groups resumes the warpgroups all of whose threads wait at their barrier. It
+// reports whether there were any.
+bool release_groups(int threads, const char **error) {
 	bool any = false;
 	for (int g = 0; g * GROUP < threads; g++) {
 		if (at_group[g] == 0) continue;
-		if (at_group[g] != GROUP) *trouble = "a warpgroup's barrier that some threads do not reach";
+		if (at_group[g] != GROUP) *error = "a warpgroup's barrier that some threads do not reach";
 		for (int i = g * GROUP; i < threads && i < (g + 1) * GROUP; i++) state[i] = READY;
 		at_group[g] = 0;
 		any = true;
@@ -150,6 +180,8 @@ bool release(int threads, const char **trouble) {
 	return any;
 }
 
+// run_block runs a block and returns what went wrong, or NULL. Shared memory starts as
+// NaN.
 const char *run_block(int threads) {
 	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
 	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);
@@ -159,12 +191,12 @@ const char *run_block(int threads) {
 	at_block = 0;
 	blocks++;
 	for (int i = 0; i < threads; i++) start(i);
-	for (const char *trouble = NULL;;) {
-		for (int w = 0; w < threads / 32 && !trouble; w++) run_warp(turn(w, threads / 32) * 32, &trouble);
-		if (!trouble) trouble = fault;
-		bool again = !trouble && release(threads, &trouble);
-		if (trouble) return trouble;
-		if (again) continue;
+	for (const char *error = NULL;;) {
+		for (int w = 0; w < threads / 32 && !error; w++) run_warp(permuted(w, threads / 32) * 32, &error);
+		if (!error) error = fault;
+		bool released = !error && release_groups(threads, &error);
+		if (error) return error;
+		if (released) continue;
 		if (at_block == 0) return NULL;
 		if (at_block != threads) return "a barrier that some threads do not reach";
 		at_block = 0;
@@ -174,25 +206,27 @@ const char *run_block(int threads) {
 
 } // namespace
 
-const Given *emu_exchange(uint64_t a, uint64_t b, uint64_t c) {
-	given[current] = {{a, b, c}};
-	wait(AT_WARP, &at_warp[current / 32]);
-	return taken[current / 32];
+const LaneWords *emu_exchange(uint64_t a, uint64_t b, uint64_t c) {
+	contributed[current] = {{a, b, c}};
+	suspend(AT_WARP, &at_warp[current / 32]);
+	return exchanged[current / 32];
 }
 
-extern "C" void __syncthreads_emu() { wait(AT_BLOCK, &at_block); }
+extern "C" void __syncthreads_emu() { suspend(AT_BLOCK, &at_block); }
 
-extern "C" void emu_group_barrier() { wait(AT_GROUP, &at_group[current / GROUP]); }
+extern "C" void emu_group_barrier() { suspend(AT_GROUP, &at_group[current / GROUP]); }
 extern "C" void emu_fault(const char *what) { fault = what; }
 extern "C" int emu_early() { return order == 2; }
 extern "C" int emu_block() { return blocks; }
 
+// emu_fence is the proxy fence: it makes the calling thread's copies visible to wgmma.
 extern "C" void emu_fence() {
-	for (int at : copies[current].fresh)
+	for (int at : copies[current].landed)
 		if (unfenced[at] == current + 1) unfenced[at] = 0;
-	copies[current].fresh.clear();
+	copies[current].landed.clear();
 }
 
+// emu_fenced returns the element at a shared address, for wgmma to read.
 extern "C" char *emu_fenced(uint32_t at) {
 	char *p = emu_shared(at, 2);
 	if (unfenced[(p - emu_dynamic) / 16]) fault = "tensor cores read what a thread copied without fence.proxy.async";
@@ -212,7 +246,7 @@ extern "C" void emu_copy(uint32_t to, const void *from, int bytes) {
 	if ((uintptr_t)from % 16) fault = "an asynchronous copy from an address that is not a multiple of 16";
 	if (bytes < 0 || bytes > 16) fault = "an asynchronous copy of more than 16 bytes";
 	Copy c = {to, from, bytes, copies[current].group};
-	if (order == 2) arrive(c);
+	if (order == 2) complete(c);
 	else copies[current].pending.push_back(c);
 }
 
@@ -221,12 +255,12 @@ extern "C" void emu_commit() { copies[current].group++; }
 extern "C" void emu_wait(int groups) {
 	Copies &mine = copies[current];
 	size_t n = 0;
-	while (n < mine.pending.size() && mine.pending[n].group < mine.group - groups) arrive(mine.pending[n++]);
+	while (n < mine.pending.size() && mine.pending[n].group < mine.group - groups) complete(mine.pending[n++]);
 	mine.pending.erase(mine.pending.begin(), mine.pending.begin() + n);
 }
 
-// guarded is memory that ends, but for up to 15 bytes, at a page that may not be
-// touched, so that running over the end is seen.
+// guarded allocates memory whose end, up to alignment to 16 bytes, coincides with the
+// start of an inaccessible page: an access beyond the end faults.
 static char *guarded(size_t bytes) {
 	size_t page = 4096, body = (bytes + page - 1) / page * page;
 	char *p = (char *)mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -241,26 +275,28 @@ extern "C" void emu_free(void *p, size_t bytes) {
 	munmap((char *)((uintptr_t)p / page * page), body + page);
 }
 
-// emu_launch runs a kernel; it returns what went wrong, or NULL.
+// emu_launch runs kernel k with `grid` blocks of `threads` threads and `shared` bytes
+// of dynamic shared memory, in order `how`. It returns what went wrong, or NULL. It is
+// not reentrant.
 extern "C" const char *emu_launch(void (*k)(const void *), const void *args, int grid, int threads, int shared, int how) {
 	if (!stacks) {
-		stacks = mmap(NULL, (size_t)MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		char *dynamic = guarded(SHARED_MOST);
-		if (stacks == MAP_FAILED || !dynamic) return "no memory for stacks";
-		dynamic_end = dynamic + SHARED_MOST;
+		stacks = mmap(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		char *dynamic = guarded(MAX_SHARED);
+		if (stacks == MAP_FAILED || !dynamic) return "no memory for the fibers' stacks";
+		dynamic_end = dynamic + MAX_SHARED;
 	}
-	if (shared > SHARED_MOST) return "more shared memory than a block may have";
-	emu_dynamic = dynamic_end - (shared + 15) / 16 * 16;
+	if (shared > MAX_SHARED) return "more shared memory than a block may have";
+	emu_dynamic = dynamic_end - (shared + 15) / 16 * 16; // so that the end is guarded for every size
 	kernel = k;
 	kernel_args = args;
 	order = how;
-	for (int i = 0; i < 32; i++) turns[i] = turn(i, 32);
+	for (int i = 0; i < 32; i++) lane_order[i] = permuted(i, 32);
 	gridDim.x = grid;
 	blockDim.x = threads;
 	for (int b = 0; b < grid; b++) {
 		blockIdx.x = how == 2 ? grid - 1 - b : b;
-		const char *trouble = run_block(threads);
-		if (trouble) return trouble;
+		const char *error = run_block(threads);
+		if (error) return error;
 	}
 	return NULL;
 }

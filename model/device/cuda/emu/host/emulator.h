@@ -1,6 +1,12 @@
-// emulator.h: enough of CUDA C for the kernels to run on a processor: one block
-// after another, its threads as fibres that change at barriers and at exchanges
-// within a warp. Included by the generated file that includes all kernels.
+// emulator.h: the part of CUDA C that the kernels use, for a processor.
+//
+// Blocks run one after another. The threads of a block are fibers that switch at
+// barriers and at exchanges within a warp (shuffles, ballots, ldmatrix, mma), so a
+// thread runs alone from one such point to the next. The generated file all.cpp
+// includes this header and then all kernels.
+//
+// Exchanges ignore their masks: all 32 lanes must take part, as the kernels' common.cuh
+// demands.
 #ifndef EMULATOR_H
 #define EMULATOR_H
 
@@ -14,15 +20,21 @@
 #define UNROLL
 #define ROLLED
 #define INFINITE __builtin_inff()
-#define NOT_A_NUMBER __builtin_nanf("")
 
-// Shared memory lies in a section of its own, which is filled with NaN for every block.
+
+// Static shared memory is a separate section, which the emulator fills with NaN before
+// every block: reading what no thread of the block has written then shows in the
+// result.
 #define __shared__ static __attribute__((section("emushared")))
 #define SHARED(T, name) T *name = (T *)emu_dynamic
 
+// emu_first returns the first argument of KERNEL after the structure, the largest block
+// size.
 static constexpr int emu_first(int threads, int = 0) { return threads; }
 
-// A kernel is a function of its arguments' address; its size lets callers check theirs.
+// A kernel NAME becomes three symbols: NAME, a function of the address of its
+// arguments; NAME_size, their size; and NAME_threads, the largest block size. The last
+// two let callers check a launch.
 #define KERNEL(name, Args, ...) \
 	static void name##_body(const Args &a); \
 	extern "C" void name(const void *args) { name##_body(*(const Args *)args); } \
@@ -49,16 +61,18 @@ struct alignas(16) float4 {
 	float x, y, z, w;
 };
 
-// exchange gives every lane's words to all of the warp.
-struct Given {
+// LaneWords is what one lane contributes to an exchange. emu_exchange suspends the
+// calling thread until all lanes of its warp have called it, and returns the words of
+// all 32 lanes. They stay valid until the next exchange.
+struct LaneWords {
 	uint64_t word[3];
 };
-const Given *emu_exchange(uint64_t a, uint64_t b = 0, uint64_t c = 0);
+const LaneWords *emu_exchange(uint64_t a, uint64_t b = 0, uint64_t c = 0);
 extern "C" void __syncthreads_emu();
 #define __syncthreads __syncthreads_emu
 static inline void __syncwarp() { emu_exchange(0); }
 
-template <class T> static inline T emu_from(T v, unsigned lane) {
+template <class T> static inline T emu_shuffle(T v, unsigned lane) {
 	uint64_t bits = 0;
 	memcpy(&bits, &v, sizeof v);
 	bits = emu_exchange(bits)[lane % 32].word[0];
@@ -66,11 +80,11 @@ template <class T> static inline T emu_from(T v, unsigned lane) {
 	return v;
 }
 
-template <class T> static inline T __shfl_sync(unsigned, T v, int from) { return emu_from(v, from); }
-template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return emu_from(v, threadIdx.x ^ mask); }
+template <class T> static inline T __shfl_sync(unsigned, T v, int from) { return emu_shuffle(v, from); }
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return emu_shuffle(v, threadIdx.x ^ mask); }
 
 static inline unsigned __ballot_sync(unsigned, int v) {
-	const Given *all = emu_exchange(v != 0);
+	const LaneWords *all = emu_exchange(v != 0);
 	unsigned bits = 0;
 	for (int i = 0; i < 32; i++) bits |= (unsigned)all[i].word[0] << i;
 	return bits;
@@ -89,37 +103,43 @@ static inline int __float_as_int(float f) {
 static inline float __fadd_rn(float a, float b) { return a + b; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline int __ffs(unsigned v) { return __builtin_ffs(v); }
-static inline int __popc(unsigned v) { return __builtin_popcount(v); }
+
 static inline void sincospi(double x, double *s, double *c) { sincos(M_PI * x, s, c); }
 
-// As precise as the hardware's are at best.
-static inline float quick_exp2(float x) { return exp2f(x); }
-static inline float quick_inverse(float x) { return 1 / x; }
+// More precise than the special function unit; tests must allow for the difference.
+static inline float fast_exp2(float x) { return exp2f(x); }
+static inline float fast_reciprocal(float x) { return 1 / x; }
 
-static inline uint32_t emu_bf16(float v) {
+// emu_round rounds to bf16, to nearest with ties to even. NaN becomes the canonical NaN
+// of cvt.rn.bf16x2.
+static inline uint32_t emu_round(float v) {
 	uint32_t u;
 	memcpy(&u, &v, 4);
 	return v != v ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
 }
-static inline uint32_t pack_bf16(float lo, float hi) { return emu_bf16(lo) | emu_bf16(hi) << 16; }
+static inline uint32_t pack_bf16(float lo, float hi) { return emu_round(lo) | emu_round(hi) << 16; }
 
-static inline float emu_half(uint32_t pair, int high) {
+// emu_widen returns the bf16 number in the low or high half of a word.
+static inline float emu_widen(uint32_t pair, int high) {
 	uint32_t u = high ? pair & 0xffff0000u : pair << 16;
 	float v;
 	memcpy(&v, &u, 4);
 	return v;
 }
 
-// mma as PTX describes it: lane 4g+t holds rows g, g+8 and inner 2t.. of a, column g of b.
+// mma computes what PTX specifies for mma.m16n8k16: lane 4g+t holds rows g and g+8,
+// inner indices from 2t on, of a, and column g of b. It sums 16 products in float32 in
+// order. Tensor cores sum in another order and truncate intermediate sums, so the bits
+// differ from those of a GPU.
 static inline void mma(float *c, const uint32_t *a, const uint32_t *b) {
-	const Given *all = emu_exchange(a[0] | (uint64_t)a[1] << 32, a[2] | (uint64_t)a[3] << 32, b[0] | (uint64_t)b[1] << 32);
+	const LaneWords *all = emu_exchange(a[0] | (uint64_t)a[1] << 32, a[2] | (uint64_t)a[3] << 32, b[0] | (uint64_t)b[1] << 32);
 	int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 	for (int e = 0; e < 4; e++) {
 		int low = e / 2, column = 2 * t + e % 2;
 		float sum = 0;
 		for (int k = 0; k < 16; k++) {
-			float x = emu_half((uint32_t)(all[4 * g + k % 8 / 2].word[k / 8] >> (32 * low)), k % 2);
-			float y = emu_half((uint32_t)(all[4 * column + k % 8 / 2].word[2] >> (32 * (k / 8))), k % 2);
+			float x = emu_widen((uint32_t)(all[4 * g + k % 8 / 2].word[k / 8] >> (32 * low)), k % 2);
+			float y = emu_widen((uint32_t)(all[4 * column + k % 8 / 2].word[2] >> (32 * (k / 8))), k % 2);
 			sum += x * y;
 		}
 		c[e] += sum;

@@ -1,4 +1,4 @@
-// context.cpp: the machine, its one GPU and its primary context.
+// context.cpp: initialization, the devices, the primary context, and error texts.
 #include "state.h"
 
 #include <dlfcn.h>
@@ -11,8 +11,10 @@ Library library;
 CUctx_st context;
 std::recursive_mutex lock;
 
-static bool started;
-static CUresult lost; // what a kernel did that only another process gets over
+static bool started; // cuInit has succeeded
+// A fault in a kernel. Like a real driver's, it outlives the context: retaining a new
+// one fails with it, and only a new process recovers.
+static CUresult process_failure;
 static thread_local CUcontext current;
 
 CUresult complain(CUresult code, const char *function, const char *text) {
@@ -28,13 +30,13 @@ CUresult ready(const char *function) {
 }
 
 CUresult fail(CUresult code) {
-	if (!context.failure) context.failure = lost = code;
+	if (!context.failure) context.failure = process_failure = code;
 	return context.failure;
 }
 
 void *Library::symbol(const std::string &name) const { return dlsym(handle, name.c_str()); }
 
-// set reads one name=number.
+// set assigns one setting; false if there is none of this name.
 static bool set(const char *name, long value) {
 	const std::pair<const char *, long *> known[] = {{"devices", &settings.devices}, {"version", &settings.version},
 		{"capability", &settings.capability}, {"multiprocessors", &settings.multiprocessors}, {"memory", &settings.memory},
@@ -45,9 +47,11 @@ static bool set(const char *name, long value) {
 	return false;
 }
 
+// read_settings parses SCALEWM_EMULATED_GPU. It aborts on a mistake, which would
+// otherwise make a test pass without its failure.
 static void read_settings() {
 	const char *given = getenv("SCALEWM_EMULATED_GPU");
-	std::string text = given ? given : "", item;
+	std::string text = given ? given : "", item; // a copy: strtok modifies it
 	for (char *s = strtok(&text[0], ","); s; s = strtok(NULL, ",")) {
 		char name[32];
 		long value;
@@ -58,7 +62,7 @@ static void read_settings() {
 	}
 }
 
-// open_kernels opens the kernels beside this library.
+// open_kernels opens kernels.so in the folder of this library.
 static bool open_kernels() {
 	Dl_info here;
 	if (!dladdr((void *)open_kernels, &here)) return false;
@@ -75,6 +79,8 @@ static bool open_kernels() {
 	return library.launch && library.alloc && library.free;
 }
 
+// cuInit reads the settings and opens the kernels, once per process. Without devices it
+// fails like a real driver on a machine without a visible GPU.
 CUresult cuInit(unsigned) {
 	std::lock_guard<std::recursive_mutex> guard(lock);
 	if (started) return CUDA_SUCCESS;
@@ -85,6 +91,7 @@ CUresult cuInit(unsigned) {
 	return CUDA_SUCCESS;
 }
 
+// The version may be queried before cuInit.
 CUresult cuDriverGetVersion(int *version) {
 	*version = (int)settings.version;
 	return CUDA_SUCCESS;
@@ -107,11 +114,14 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice) {
 	return CUDA_SUCCESS;
 }
 
+// All devices are the same one, whatever the ordinal.
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
 	*bytes = (size_t)settings.memory << 20;
 	return CUDA_SUCCESS;
 }
 
+// Shared-memory limits and cache sizes are those of an H100 for capability 90 and
+// later, else of an A100.
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
 	if (!started) return CUDA_ERROR_NOT_INITIALIZED;
 	bool hopper = settings.capability >= 90;
@@ -132,17 +142,19 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	return CUDA_SUCCESS;
 }
 
+// All retains return the same context, which lives until as many releases.
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice) {
 	std::lock_guard<std::recursive_mutex> guard(lock);
 	if (!started) return CUDA_ERROR_NOT_INITIALIZED;
-	if (lost) return lost;
+	if (process_failure) return process_failure;
 	context.users++;
 	*out = &context;
 	return CUDA_SUCCESS;
 }
 
-// leaks says what a healthy context still holds at its end.
-static void leaks() {
+// report_leaks prints what the context still holds at its end. After a failure nothing
+// is reported, since programs then give up without releasing.
+static void report_leaks() {
 	const std::pair<const char *, size_t> left[] = {{"device memory", context.device.size()}, {"page-locked memory", context.host.size()},
 		{"modules", context.modules.size()}, {"streams", context.streams.size()}, {"events", context.events.size()},
 		{"graphs", context.graphs.size() + context.execs.size()}};
@@ -150,18 +162,21 @@ static void leaks() {
 		if (l.second && !context.failure) fprintf(stderr, "emulated driver: %zu pieces of %s were not given back\n", l.second, l.first);
 }
 
+// The last release destroys the context and everything in it.
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
 	std::lock_guard<std::recursive_mutex> guard(lock);
 	if (!context.users) return CUDA_ERROR_INVALID_CONTEXT;
 	if (--context.users) return CUDA_SUCCESS;
 	finish_all();
-	leaks();
+	report_leaks();
 	for (auto &m : context.device) library.free(m.first, m.second);
 	for (auto &m : context.host) library.free(m.first, m.second);
 	context = CUctx_st();
 	return settings.close ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+// The current context is a property of the calling thread, which is why callers must
+// lock goroutines to threads.
 CUresult cuCtxSetCurrent(CUcontext c) {
 	if (c && c != &context) return CUDA_ERROR_INVALID_CONTEXT;
 	current = c;
@@ -179,11 +194,13 @@ CUresult cuCtxGetDevice(CUdevice *device) {
 	return CUDA_SUCCESS;
 }
 
+// The returned error is the sticky one, if any kernel has failed.
 CUresult cuCtxSynchronize() {
 	BEGIN;
 	return finish_all();
 }
 
+// The real driver's names and texts of the errors that can occur.
 static const struct {
 	CUresult code;
 	const char *name, *text;
@@ -211,6 +228,7 @@ static const struct {
 	{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
+// An unknown code gets NULL and an error, as in CUDA.
 CUresult cuGetErrorString(CUresult code, const char **text) {
 	for (auto &e : errors)
 		if (e.code == code) return *text = e.text, CUDA_SUCCESS;

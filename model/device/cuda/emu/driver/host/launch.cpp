@@ -1,16 +1,20 @@
-// launch.cpp: launches, and the chains of them that are captured or made as graphs.
+// launch.cpp: launches.
 #include "state.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ARGUMENTS = 32764 }; // bytes, of CUDA 12.1 and later
+enum { MOST_ARGUMENTS = 32764 }; // bytes of a kernel's arguments, since CUDA 12.1
 
+// prepare rejects launches that a real driver rejects (unknown function, no arguments,
+// empty grid, too much shared memory) and also block sizes that are not a multiple of a
+// warp, which the kernels exclude.
 CUresult prepare(const char *function, Kernel *kernel, void **params) {
 	CUfunction f = kernel->function;
 	bool known = false;
 	for (auto &m : context.modules) known = known || m.get() == f->module;
+	// Beyond 48 KiB, dynamic shared memory must have been allowed by cuFuncSetAttribute.
 	const char *wrong = !known ? "a function of no module" : !params || !params[0] ? "no arguments" : f->arguments > MOST_ARGUMENTS ? "too many arguments" : kernel->grid == 0 ? "an empty grid" :
 		kernel->threads % 32 || kernel->threads == 0 || (int)kernel->threads > f->most ? "threads that the kernel was not compiled for" :
 		(int)kernel->shared > f->allowed || (int)kernel->shared + f->fixed > (f->allowed > 48 << 10 ? f->allowed + f->fixed : 48 << 10) ? "more shared memory than is allowed" : NULL;
@@ -23,10 +27,12 @@ CUresult prepare(const char *function, Kernel *kernel, void **params) {
 	return CUDA_SUCCESS;
 }
 
+// run executes a kernel on the emulator. What the emulator reports becomes the error of
+// a failed launch, which a real GPU would raise for an illegal access.
 CUresult run(const Kernel &k) {
 	if (is_nth(settings.kill)) raise(SIGKILL);
 	if (is_nth(settings.launch)) return fail((CUresult)settings.code);
-	alignas(128) char arguments[MOST_ARGUMENTS]; // aligned as in a kernel's parameter space
+	alignas(128) char arguments[MOST_ARGUMENTS]; // as aligned as a kernel's parameter space
 	memcpy(arguments, k.arguments.data(), k.arguments.size());
 	const char *trouble = library.launch(k.function->kernel, arguments, k.grid, k.threads, k.shared, settings.order);
 	if (!trouble) return CUDA_SUCCESS;
@@ -34,7 +40,7 @@ CUresult run(const Kernel &k) {
 	return fail(CUDA_ERROR_LAUNCH_FAILED);
 }
 
-// add puts a kernel at the end of what a stream captures, or into its queue.
+// add appends a kernel to the graph that a stream captures, or else to its queue.
 static CUresult add(CUstream stream, Kernel kernel) {
 	if (!stream->capture) {
 		stream->queue.push_back([kernel] { return run(kernel); });
@@ -47,6 +53,8 @@ static CUresult add(CUstream stream, Kernel kernel) {
 	return CUDA_SUCCESS;
 }
 
+// cuLaunchKernel accepts one-dimensional grids and blocks with arguments in params. The
+// arguments are copied now.
 CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra) {
 	BEGIN;
 	NEED(y == 1 && z == 1 && by == 1 && bz == 1 && !extra && has(context.streams, stream));
@@ -55,6 +63,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsign
 	return add(stream, std::move(kernel));
 }
 
+// The only attribute that is accepted is programmatic stream serialization, unless the
+// setting overlap is 0. It has no effect.
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
 	BEGIN;
 	for (unsigned i = 0; i < c->numAttrs; i++) NEED(c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && settings.overlap);

@@ -1,38 +1,41 @@
-// module.cpp: PTX. Its entries are bound to the emulated kernels of the same
-// names, which must agree with it in what they take.
+// module.cpp: modules. It reads the entries of the PTX and binds each to the emulated
+// kernel of the same name, which must agree with it in the size of its arguments and
+// the number of threads. The instructions in the PTX are not executed.
 #include "state.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// target is whether PTX of a version and an architecture runs on this GPU: PTX
-// with the features of one architecture on that one only.
+// target checks whether PTX of its version and architecture runs on this GPU. An
+// architecture with a suffix (sm_90a) runs on exactly that one.
 static CUresult target(const char *ptx) {
 	const char *version = strstr(ptx, ".version "), *arch = strstr(ptx, ".target sm_");
 	int major, minor, wanted;
 	char only = 0;
 	if (!version || !arch || sscanf(version, ".version %d.%d", &major, &minor) != 2 || sscanf(arch, ".target sm_%d%c", &wanted, &only) < 1)
 		return complain(CUDA_ERROR_INVALID_PTX, "cuModuleLoadData", "no .version or no .target");
-	int newest = settings.version < 12080 ? 84 : 87; // of CUDA 12.8
+	int newest = settings.version < 12080 ? 84 : 87; // the PTX version of CUDA 12.8 is 8.7
 	if (10 * major + minor > newest) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	if (wanted > settings.capability || (only == 'a' && wanted != settings.capability)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	return CUDA_SUCCESS;
 }
 
-// Shared is static shared memory by the names of its variables.
+// Shared maps the names of static shared-memory variables to their sizes in bytes.
 typedef std::map<std::string, int> Shared;
 
-// shared_of finds the variables that are declared between two places.
+// shared_of returns the variables declared between two positions of the PTX.
 static Shared shared_of(const char *from, const char *to) {
 	Shared found;
 	char name[1024];
 	int bytes;
 	for (const char *at = from; (at = strstr(at, ".shared .align ")) && at < to; at++)
-		if (sscanf(at, ".shared .align %*d .b8 %1023[^[][%d]", name, &bytes) == 2) found[name] = bytes; // else of no size: dynamic
+		// A variable without a size is the dynamic shared memory.
+		if (sscanf(at, ".shared .align %*d .b8 %1023[^[][%d]", name, &bytes) == 2) found[name] = bytes;
 	return found;
 }
 
-// Entry is a kernel in PTX with its one argument.
+// Entry is a kernel in PTX: its name, the bytes of its one argument, its threads, and
+// its text from at to end.
 struct Entry {
 	char name[128];
 	size_t arguments;
@@ -40,13 +43,16 @@ struct Entry {
 	const char *at, *end;
 };
 
+// next_entry finds the first entry after a position; false if it is not of the form
+// that KERNEL produces.
 static bool next_entry(const char *from, Entry *e) {
 	e->at = strstr(from, ".visible .entry ");
 	e->end = e->at ? strstr(e->at, "\n}\n") : NULL;
 	return e->end && sscanf(e->at, ".visible .entry %127[^(]( .param .align %*d .b8 %*[^[][%zu] ) .maxntid %d", e->name, &e->arguments, &e->threads) == 3;
 }
 
-// add makes a function of an entry, whose file has declared some shared memory before.
+// add adds an entry to a module. `file` is the shared memory declared at file level so
+// far, which counts for the kernels that mention it.
 static CUresult add(CUmod_st *module, const Entry &e, const Shared &file) {
 	CUfunc_st f = {e.name, module, NULL, e.arguments, e.threads, 0, 48 << 10};
 	*(void **)&f.kernel = library.symbol(f.name);
@@ -63,6 +69,7 @@ static CUresult add(CUmod_st *module, const Entry &e, const Shared &file) {
 	return CUDA_SUCCESS;
 }
 
+// load adds all entries of a PTX file to a module.
 static CUresult load(CUmod_st *module, const char *ptx) {
 	Shared file;
 	Entry e;
@@ -74,6 +81,8 @@ static CUresult load(CUmod_st *module, const char *ptx) {
 	return CUDA_SUCCESS;
 }
 
+// cuModuleLoadData takes PTX as text and fails with the real driver's error if its
+// version is too new or its target does not fit the GPU.
 CUresult cuModuleLoadData(CUmodule *out, const void *image) {
 	BEGIN;
 	const char *ptx = (const char *)image;
@@ -87,10 +96,11 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image) {
 
 CUresult cuModuleUnload(CUmodule module) {
 	BEGIN;
-	NEED(give_back(context.modules, module));
+	NEED(remove_object(context.modules, module));
 	return settings.close ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+// Functions are owned by their module.
 CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
 	BEGIN;
 	NEED(has(context.modules, module));
@@ -111,9 +121,10 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 	return CUDA_SUCCESS;
 }
 
+// Static and dynamic shared memory together are limited by the device's opt-in maximum.
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
 	BEGIN;
-	if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS; // a wish
+	if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS; // a hint without effect
 	if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return complain(CUDA_ERROR_NOT_SUPPORTED, __func__, "this attribute is not emulated");
 	int most = 0;
 	cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0);

@@ -1,16 +1,18 @@
-// stream.cpp: streams and events. A stream's work runs as late as it may: when
-// somebody waits for it. So what lacks a wait is seen.
+// stream.cpp: streams and events. A stream's work runs as late as possible, when a call
+// waits for it, so that a missing wait or event changes the results.
 #include "state.h"
 
 #include <time.h>
 
+// now returns the time in milliseconds.
 static double now() {
 	timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return 1e3 * t.tv_sec + 1e-6 * t.tv_nsec;
 }
 
-// step runs the first of a queue that is not empty. A failure ends all queues.
+// step runs the first operation of a queue that is not empty. A failure discards all
+// queues, as a sticky error does.
 static CUresult step(CUstream stream) {
 	Operation next = std::move(stream->queue.front());
 	stream->queue.pop_front();
@@ -34,24 +36,29 @@ CUresult finish_all() {
 
 CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 	BEGIN;
-	NEED(flags == CU_STREAM_NON_BLOCKING); // others order themselves with the default stream, which is not emulated
+	NEED(flags == CU_STREAM_NON_BLOCKING); // others synchronize with the default stream, which is not emulated
 	context.streams.emplace_back(new CUstream_st);
 	*out = context.streams.back().get();
 	return CUDA_SUCCESS;
 }
 
+// Destroying a stream waits for its work here. A real driver returns at once and
+// releases the stream later.
 CUresult cuStreamDestroy(CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream));
 	CUresult r = finish(stream);
-	give_back(context.streams, stream);
+	remove_object(context.streams, stream);
 	return settings.close ? CUDA_ERROR_UNKNOWN : r;
 }
 
+// capturing returns the error of operations that are not allowed while a stream captures.
 static CUresult capturing(CUstream stream) {
 	return stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
+// cuStreamSynchronize runs this stream's queue, and other queues only as far as events
+// demand.
 CUresult cuStreamSynchronize(CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream));
@@ -63,7 +70,8 @@ CUresult cuStreamQuery(CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream));
 	if (stream->queue.empty()) return CUDA_SUCCESS;
-	if (CUresult r = step(stream)) return r; // who asks again and again gets there
+	// A query makes progress by one operation, so that polling ends.
+	if (CUresult r = step(stream)) return r;
 	return stream->queue.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -76,10 +84,11 @@ CUresult cuEventCreate(CUevent *out, unsigned) {
 
 CUresult cuEventDestroy(CUevent event) {
 	BEGIN;
-	NEED(give_back(context.events, event));
+	NEED(remove_object(context.events, event));
 	return CUDA_SUCCESS;
 }
 
+// Recording queues an operation that completes the recording when the stream gets there.
 CUresult cuEventRecord(CUevent event, CUstream stream) {
 	BEGIN;
 	NEED(has(context.events, event) && has(context.streams, stream));
@@ -94,15 +103,18 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 	return CUDA_SUCCESS;
 }
 
-// reach runs the recording's stream up to it.
+// reach runs the recording's stream up to the recording.
 static CUresult reach(const Recording &recording) {
 	while (!recording.complete) {
-		if (!has(context.streams, recording.stream) || recording.stream->queue.empty()) return context.failure; // it was destroyed, after its end
+		// A stream that was destroyed has finished its work before.
+		if (!has(context.streams, recording.stream) || recording.stream->queue.empty()) return context.failure;
 		if (CUresult r = step(recording.stream)) return r;
 	}
 	return CUDA_SUCCESS;
 }
 
+// Waiting queues an operation that first runs the recording's stream up to it. An event
+// that was never recorded counts as complete, as in CUDA.
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 	BEGIN;
 	NEED(has(context.events, event) && has(context.streams, stream));
@@ -125,6 +137,8 @@ CUresult cuEventQuery(CUevent event) {
 	return event->last->complete ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+// The time is that of the emulation: it is positive and increasing, and says nothing
+// about a GPU.
 CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
 	BEGIN;
 	NEED(has(context.events, start) && has(context.events, end) && start->last && end->last);
