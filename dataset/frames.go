@@ -144,7 +144,7 @@ func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(d
 	// as much garbage.
 	m, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("taking %d MB of memory for frames of %d px: %w", bytes>>20, opt.Size, err)
+		return nil, fmt.Errorf("allocating %d MB of memory for frames of %d px: %w", bytes>>20, opt.Size, err)
 	}
 	s := &ResizedSet{size: opt.Size, pixels: m, mapped: m}
 	if err := resizeAll(ctx, src, opt, m, progress); err != nil {

@@ -17,7 +17,8 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// Every unit belongs to exactly one shard, and shards differ by at most one.
+// Every unit belongs to exactly one shard, and the sizes of shards differ by at most
+// one.
 func TestShardsPartition(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		count := make([]int, n)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has spent on processors.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -17,9 +17,9 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTwoRoom records whole episodes: steps, drawing and deflate, as they go
-// into a part. The rate is per second of processor, so that it can be compared
-// on a busy machine.
+// BenchmarkTwoRoom records complete episodes: steps, drawing and deflate, as for a
+// part. The rate is per second of processor time, so that results on a busy machine
+// can be compared.
 func BenchmarkTwoRoom(b *testing.B) {
 	j, err := Prepare(context.Background(), filepath.Join(b.TempDir(), "d.h5"), Spec{Task: "tworoom", Episodes: 1, Seed: 1})
 	if err != nil {

@@ -18,11 +18,13 @@ import (
 	_ "scalewm/envs/reacher"
 )
 
-// ahead is how many steps after a start the goal of an evaluation lies.
+// ahead is the number of steps from a start of an evaluation to its goal.
 const ahead = 25
 
-// The tasks of MuJoCo draw slowly, so that the campaign compares their states alone,
-// with docs/sources.md#reacher-data and docs/sources.md#cube-oracles; figures of the published sets where they are known there.
+// publishedStates are the sets of tasks that MuJoCo simulates. They are slow to draw,
+// so the campaign compares only their states, with docs/sources.md#reacher-data and
+// docs/sources.md#cube-oracles, and with the published sets where their statistics
+// are known.
 var publishedStates = []published{
 	{"reacher", 10_000, 2_010_000, []figure{
 		entry("action", 0, 0, 1/math.Sqrt(3), -1, 1), entry("action", 1, 0, 1/math.Sqrt(3), -1, 1),
@@ -47,8 +49,8 @@ func circular(name string, joint int, of func(float64) float64, mean, sd float64
 	return figure{name, func(row envs.Row) float64 { return of(row["qpos"][joint]) }, mean, sd, unknown, unknown}
 }
 
-// TestCampaignStates lets the default policy of each task act in as many episodes as
-// the campaign has. What it says is Markdown, for docs/performance.md.
+// TestCampaignStates runs the default policy of each task for as many episodes as the
+// campaign has. Its output is Markdown.
 func TestCampaignStates(t *testing.T) {
 	episodes, err := strconv.Atoi(os.Getenv(campaignEnv))
 	if err != nil || episodes < 2 {
@@ -61,7 +63,9 @@ func TestCampaignStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := episodes
-			if p.task == "reacher" { // which costs little, and whose deviations need more episodes for 3 %
+			// Episodes of Reacher cost little, and its deviations need more of them
+			// to be known to 3 %.
+			if p.task == "reacher" {
 				n *= 10
 			}
 			runs := p.play(t, task, n)
@@ -84,11 +88,11 @@ func TestCampaignStates(t *testing.T) {
 	}
 }
 
-// drawnEpisodes is how many episodes with frames the campaign collects of a task that
-// OpenGL draws; an episode of Cube takes a minute in software.
+// drawnEpisodes is the number of episodes with frames that the campaign collects of
+// tasks that OpenGL draws. An episode of Cube takes a minute in software.
 var drawnEpisodes = map[string]int{"reacher": 8, "cube": 2}
 
-// TestCampaignDrawn collects with one worker and with two, and says how fast that is.
+// TestCampaignDrawn collects with one worker and with two, and prints the rates.
 func TestCampaignDrawn(t *testing.T) {
 	if os.Getenv(campaignEnv) == "" {
 		t.Skip("campaign: make campaign-collect runs it (minutes)")
@@ -109,7 +113,7 @@ func TestCampaignDrawn(t *testing.T) {
 	}
 }
 
-// row is row i, of the columns that figures are made of.
+// row returns row i of the columns from which figures are computed.
 func (e episode) row(s *envs.Spec, i int) envs.Row {
 	row := envs.Row{"action": e.columns["action"][i*s.ActionDim : (i+1)*s.ActionDim]}
 	for name, v := range e.columns {
@@ -150,7 +154,7 @@ func (p published) play(t *testing.T, task envs.Task, episodes int) []episode {
 	return runs
 }
 
-// playOne is an episode with the streams that a collection gives it.
+// playOne plays an episode with the random streams of a collection.
 func playOne(task envs.Task, e envs.Env, i int) (episode, error) {
 	ep := episode{columns: map[string][]float64{}}
 	name := task.Spec.Policies[0]
@@ -189,7 +193,8 @@ func playOne(task envs.Task, e envs.Env, i int) (episode, error) {
 	}
 }
 
-// compare wants known means within three standard errors and deviations within 3 %.
+// compare expects known means within three standard errors and known deviations
+// within 3 %.
 func (f figure) compare(t *testing.T, m *tally) {
 	mean, sd, se := m.moments()
 	span := known(f.min)
@@ -202,7 +207,7 @@ func (f figure) compare(t *testing.T, m *tally) {
 	}
 }
 
-// solvedAhead is how many starts have the cube where it is 25 steps later.
+// solvedAhead counts the starts at which the cube is where it is 25 steps later.
 func solvedAhead(t *testing.T, runs []episode) {
 	var m tally
 	for _, r := range runs {

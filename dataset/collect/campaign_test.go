@@ -19,23 +19,25 @@ import (
 	_ "scalewm/envs/pusht"
 )
 
-// The campaign takes minutes, so that it runs only where SCALEWM_CAMPAIGN says
-// how many episodes: `make campaign-collect`. In a process that it starts itself
-// campaignOut names the file to collect, as task, episodes and workers say.
+// The campaign takes minutes, so it runs only if SCALEWM_CAMPAIGN is set, to the
+// number of episodes: `make campaign-collect`. In a process that it starts itself,
+// campaignOut is the file to collect, and CAMPAIGN_RUN has task, episodes and
+// workers.
 const (
 	campaignEnv = "SCALEWM_CAMPAIGN"
 	campaignOut = "SCALEWM_CAMPAIGN_OUT"
 )
 
-// published is what is known of a published set: its size, and of columns the
-// means, deviations and ranges (docs/sources.md#push-t-data, docs/sources.md#two-room-data, docs/sources.md#pointmaze-data; NaN where nothing is said).
+// published is what is known of a published set: its size and, for some columns,
+// means, deviations and ranges (docs/sources.md#push-t-data,
+// docs/sources.md#two-room-data, docs/sources.md#pointmaze-data; NaN if unknown).
 type published struct {
 	task           string
 	episodes, rows int
 	columns        []figure
 }
 
-// figure is one number of a row that a published set is known by.
+// figure is a number of each row for which the published sets have statistics.
 type figure struct {
 	name               string
 	of                 func(row envs.Row) float64
@@ -44,7 +46,7 @@ type figure struct {
 
 var unknown = math.NaN()
 
-// entry is a figure that is stored as it is.
+// entry returns a figure that is stored as it is.
 func entry(column string, i int, mean, sd, low, high float64) figure {
 	return figure{fmt.Sprintf("%s[%d]", column, i), func(row envs.Row) float64 { return row[column][i] }, mean, sd, low, high}
 }
@@ -71,9 +73,8 @@ var publishedSets = []published{
 	}},
 }
 
-// TestCampaign collects each task with 1 and 2 workers and says how fast it is and
-// how the data compare with the published.
-// What it says is Markdown, for docs/performance.md.
+// TestCampaign collects each task with 1 and 2 workers, and prints the rates and how
+// the data compare with the published sets, as Markdown.
 func TestCampaign(t *testing.T) {
 	if out := os.Getenv(campaignOut); out != "" {
 		collectInChild(t, out)
@@ -99,7 +100,7 @@ func TestCampaign(t *testing.T) {
 	}
 }
 
-// run is a collection in a process of its own.
+// run is a collection in a separate process.
 type run struct {
 	task, out         string
 	episodes, workers int
@@ -129,7 +130,7 @@ func collectInChild(t *testing.T, out string) {
 	}
 }
 
-// cost is what a run took.
+// cost is the time that a run took.
 type cost struct{ clock, processor time.Duration }
 
 func (r run) mustRun(t *testing.T) cost {
@@ -142,9 +143,9 @@ func (r run) mustRun(t *testing.T) cost {
 	return cost{time.Since(began), c.ProcessState.UserTime() + c.ProcessState.SystemTime()}
 }
 
-// rates says how fast the two runs were, and what the published size would
-// take: on two idle cores, which is twice the rate of a second of processor
-// time, and on this machine as it was.
+// rates prints the rates of the two runs and the time that the published size would
+// take: on two idle cores, at twice the rate per second of processor time, and on
+// this machine as measured.
 func (p published) rates(t *testing.T, path string, one, two cost) {
 	f, err := hdf5.Open(path)
 	if err != nil {
@@ -181,9 +182,9 @@ func (p published) rates(t *testing.T, path string, one, two cost) {
 	t.Logf("mean length %.2f ± %.2f (published %.2f), %.1f %% of the episodes end by success", mean, sd, float64(p.rows)/float64(p.episodes), 100*solved/episodes)
 }
 
-// moments compares what the rows hold with the published figures. Rows of an
-// episode resemble each other, so that the error of a mean counts episodes:
-// it is that of a ratio of two sums over episodes.
+// moments compares the rows with the published figures. Rows of an episode are
+// correlated, so the standard error of a mean is that of a ratio of two sums over
+// episodes.
 func (p published) moments(t *testing.T, path string) {
 	f, err := hdf5.Open(path)
 	if err != nil {
@@ -229,8 +230,8 @@ func known(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// tally gathers a figure, row by row and episode by episode. NaN is no number:
-// the last row of an episode has no action.
+// tally accumulates a figure, row by row and episode by episode. NaN is skipped: the
+// last row of an episode has no action.
 type tally struct {
 	n, sum, squares, low, high float64
 	before                     [2]float64   // n and sum at the end of the last episode

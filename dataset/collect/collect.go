@@ -1,10 +1,19 @@
-// Package collect lets a policy act in a task and writes what happened as a
-// data set. Episodes are pure functions of (task, policy, switches, seed,
-// episode number); they are made in parts, finished files beside the data set
-// that survive a kill, and the parts' compressed frames are then copied into
-// one file. The file's bytes do not depend on workers, kills or restarts.
+// Package collect records a policy acting in a task and writes the result as a data
+// set.
 //
-// It knows tasks only through envs and files only through dataset/hdf5.
+// An episode is a pure function of task, policy, switches, seed and episode number. A
+// [Job] splits the episodes into parts, which workers record independently: each part
+// is a finished file next to the output, so an interrupted run loses at most the
+// parts in progress, and machines can share the parts ([PrepareShare]). At the end
+// the compressed frames of the parts are copied, in order, into one HDF5 file. Its
+// bytes do not depend on the number of workers, nor on interrupts and restarts.
+//
+// Callers prepare a job with [Prepare], run it with [Job.Run] and close it with
+// [Job.Close]. Tasks that OpenGL draws in software are recorded in several processes,
+// which call [Serve].
+//
+// The package knows tasks only through package envs and files only through
+// dataset/hdf5.
 package collect
 
 import (
@@ -29,27 +38,30 @@ import (
 // SpecAttr is the attribute that holds the canonical Spec of a collected file.
 const SpecAttr = "collect_spec"
 
-// Parts are files FOLDER/*.part beside the data set.
+// Parts are the files OUT.parts/ID.part next to the data set OUT.
 const (
 	partsSuffix = ".parts"
 	partSuffix  = ".part"
 )
 
-// layoutVersion changes when the same spec gives other bytes.
+// layoutVersion must be increased when the same spec gives different bytes. It is
+// part of the spec, so that parts of two versions are never mixed.
 const layoutVersion = 1
 
-// rowsPerPart keeps a part's work at a few seconds for the tasks that we draw
-// ourselves. Where OpenGL draws, a row costs up to half a second in software, and a
-// part is one episode.
+// rowsPerPart bounds the rows of a part, so that it takes a few seconds for tasks
+// that we draw ourselves. With OpenGL in software a row takes up to half a second,
+// and a part is one episode.
 const rowsPerPart = 5000
 
-// measuredRows of the first episode say how much disk the work takes.
+// measuredRows is the number of rows of the first episode from which the disk space
+// is estimated.
 const measuredRows = 20
 
-// MaxEpisodes is a thousand times the published sets.
+// MaxEpisodes bounds a spec. It is a thousand times the size of the published sets.
 const MaxEpisodes = 10_000_000
 
-// Spec says which data set is meant; the file is a pure function of it.
+// Spec identifies a data set: the file is a pure function of it. Its JSON is stored
+// in the file and hashed into the names of parts.
 type Spec struct {
 	Task     string       `json:"task"`
 	Policy   string       `json:"policy"`
@@ -59,48 +71,58 @@ type Spec struct {
 	Version  int          `json:"version"`
 }
 
-// Job is a data set to be made at a path.
+// Job is the collection of one data set, or of a share of its parts.
 type Job struct {
 	Out  string
 	Spec Spec
-	// Done says that the file is there already, with this very spec.
+	// Done is set if the file exists already, with exactly this spec.
 	Done bool
-	// Need is about how many more bytes of disk the work takes, parts and file together.
+	// Need estimates the further bytes of disk space that the work takes, for parts
+	// and file together.
 	Need int64
-	// Spawn makes the command of a process that calls Serve; ctx kills it. Where it is
-	// set, tasks that OpenGL draws in software are collected in such processes.
+	// Spawn returns the command for a process that calls Serve; the end of ctx kills
+	// it. If it is set, tasks that OpenGL draws in software are collected in such
+	// processes.
 	Spawn func(ctx context.Context) *exec.Cmd
 
-	share   cell.Shard // of the parts: whose this job is
-	oneCore []string   // environment of these processes; nil where no processes are used
+	// share selects the parts of this job.
+	share cell.Shard
+	// oneCore is the environment for processes that draw on one core; nil if no
+	// processes are used.
+	oneCore []string
 	task    envs.Task
 	columns []envs.Column
 	parts   []*part
-	folder  string // of the parts
-	lock    *os.File
+	// folder is that of the parts.
+	folder string
+	// lock is the open lock file of that folder, or nil.
+	lock *os.File
 }
 
-// part is a run of episodes [From, To) in one file.
+// part is a run of episodes [From, To) in one file. Its exported fields are hashed
+// into the file's name.
 type part struct {
 	Spec     Spec `json:"spec"`
 	From, To int
 	path     string
-	have     bool
+	done     bool
 }
 
-// Prepare checks the spec ("" is the task's default policy), looks at what is
-// there already and claims the output. Close the job when it is no longer needed.
+// Prepare checks the spec, finds existing parts and locks the output. An empty Policy
+// is the task's default. The caller must close the job.
 func Prepare(ctx context.Context, out string, s Spec) (*Job, error) {
 	return prepare(ctx, out, s, cell.Shard{}, rowsPerPart)
 }
 
-// PrepareShare is Prepare of one of several jobs, on one machine or on many, that make a data
-// set's parts side by side. None of them puts the file together: a job without a share
-// does so afterwards, and makes the parts that are still missing.
+// PrepareShare prepares one of several jobs, on one or more machines, that record the
+// parts of a data set at the same time. None of them assembles the file: a job
+// without a share does so afterwards, after recording the parts that are still
+// missing.
 func PrepareShare(ctx context.Context, out string, s Spec, share cell.Shard) (*Job, error) {
 	return prepare(ctx, out, s, share, rowsPerPart)
 }
 
+// prepare is PrepareShare with parts of partRows rows, which tests make small.
 func prepare(ctx context.Context, out string, s Spec, share cell.Shard, partRows int) (*Job, error) {
 	j, err := newJob(out, s)
 	if err != nil {
@@ -120,13 +142,13 @@ func prepare(ctx context.Context, out string, s Spec, share cell.Shard, partRows
 	return j, nil
 }
 
-// Check says what is wrong with a spec, before anything is looked at or made.
+// Check returns an error for an invalid spec. It does not look at any file.
 func (s Spec) Check() error {
 	_, err := newJob("", s)
 	return err
 }
 
-// newJob checks the spec and completes it.
+// newJob checks the spec and fills in its defaults.
 func newJob(out string, s Spec) (*Job, error) {
 	task, err := envs.Lookup(s.Task)
 	if err != nil {
@@ -148,11 +170,11 @@ func newJob(out string, s Spec) (*Job, error) {
 	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), folder: out + partsSuffix}, nil
 }
 
-// ErrOther is wrapped by the errors of asking for a data set where another one is.
+// ErrOther is wrapped by errors about an output that is another data set.
 var ErrOther = errors.New("it holds another data set")
 
-// Find says whether the data set of a spec is there already, and claims nothing.
-// Where another one is, the error is ErrOther.
+// Find reports whether the data set of a spec exists. It locks nothing. If the file
+// is another data set, the error wraps ErrOther.
 func Find(out string, s Spec) (bool, error) {
 	j, err := newJob(out, s)
 	if err != nil {
@@ -161,9 +183,10 @@ func Find(out string, s Spec) (bool, error) {
 	return j.exists()
 }
 
-// Parts counts the parts that are there of a data set that is not put together yet.
+// Parts returns the number of existing parts of a data set that is not assembled yet.
 func Parts(out string) (n int) {
-	there, _ := os.ReadDir(out + partsSuffix) // none where there is no such folder
+	// A missing folder has no parts.
+	there, _ := os.ReadDir(out + partsSuffix)
 	for _, e := range there {
 		if strings.HasSuffix(e.Name(), partSuffix) {
 			n++
@@ -172,18 +195,18 @@ func Parts(out string) (n int) {
 	return n
 }
 
-// exists says whether the output is there with the same spec; another file is
-// never overwritten.
+// exists reports whether the output exists with the same spec. Any other file is an
+// error, since it must not be overwritten.
 func (j *Job) exists() (bool, error) {
 	if _, err := os.Stat(j.Out); errors.Is(err, fs.ErrNotExist) {
 		if to, err := os.Readlink(j.Out); err == nil {
-			return false, fmt.Errorf("collecting into %s: it is a link to %s, which is not there (hint: remove the link, or give --out what it leads to)", j.Out, to)
+			return false, fmt.Errorf("collecting into %s: it is a link to %s, which does not exist (hint: remove the link, or pass its target as --out)", j.Out, to)
 		}
 		return false, nil
 	}
 	f, err := hdf5.Open(j.Out)
 	if err != nil {
-		return false, fmt.Errorf("collecting into %s: something else is there: %w", j.Out, err)
+		return false, fmt.Errorf("collecting into %s: another file exists there: %w", j.Out, err)
 	}
 	defer f.Close()
 	have, _ := f.Attr(SpecAttr)
@@ -200,7 +223,8 @@ func orUnknown(s string) string {
 	return s
 }
 
-// specText is the canonical spec; map keys are sorted by the encoder.
+// specText returns the canonical JSON of the spec. encoding/json sorts the keys of
+// maps.
 func (j *Job) specText() string {
 	b, err := json.Marshal(j.Spec)
 	if err != nil {
@@ -209,31 +233,34 @@ func (j *Job) specText() string {
 	return string(b)
 }
 
-// plan cuts the episodes into parts and finds those that are finished.
+// plan splits the episodes into parts, finds the finished ones and estimates the
+// rest.
 func (j *Job) plan(ctx context.Context, partRows int) error {
 	w, err := newWorker(j)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	if err := j.cut(w, partRows); err != nil {
+	if err := j.splitParts(w, partRows); err != nil {
 		return err
 	}
 	missing := 0
 	for _, s := range j.parts {
 		if p, err := readPart(s.path); err == nil {
-			s.have = p.fits(j.columns, s.To-s.From)
+			s.done = p.fits(j.columns, s.To-s.From)
 		}
-		if !s.have {
+		if !s.done {
 			missing += s.To - s.From
 		}
 	}
 	return j.estimate(ctx, w, missing)
 }
 
-// cut names the job's parts.
-func (j *Job) cut(w *worker, partRows int) error {
+// splitParts fills the job's list of parts. The split depends only on the spec, so that
+// all shares and all restarts use the same files.
+func (j *Job) splitParts(w *worker, partRows int) error {
 	each := max(1, partRows/(j.task.Spec.MaxSteps+1))
+	// OpenGL may draw in software, where one episode takes as long as a part should.
 	if _, ok := w.env.(envs.Drawer); ok {
 		each = 1
 	}
@@ -250,7 +277,7 @@ func (j *Job) cut(w *worker, partRows int) error {
 	return nil
 }
 
-// Paths are the files of a share's parts, whether they are there or not.
+// Paths returns the paths of a share's parts, whether they exist or not.
 func Paths(out string, s Spec, share cell.Shard) (paths []string, err error) {
 	j, err := newJob(out, s)
 	if err != nil {
@@ -262,17 +289,18 @@ func Paths(out string, s Spec, share cell.Shard) (paths []string, err error) {
 		return nil, err
 	}
 	defer w.close()
-	err = j.cut(w, rowsPerPart)
+	err = j.splitParts(w, rowsPerPart)
 	for _, s := range j.parts {
 		paths = append(paths, s.path)
 	}
 	return paths, err
 }
 
-// PartsDir is the folder of the parts of a data set.
+// PartsDir returns the folder of the parts of a data set.
 func PartsDir(out string) string { return out + partsSuffix }
 
-// part is the run of episodes [from, to), in a file named by what it holds.
+// part returns the part with the episodes [from, to). Its file is named by a hash of
+// spec and range, so a part of another spec is never taken for it.
 func (j *Job) part(from, to int) (*part, error) {
 	s := &part{Spec: j.Spec, From: from, To: to}
 	id, err := cell.ID("collect", s)
@@ -283,7 +311,8 @@ func (j *Job) part(from, to int) (*part, error) {
 	return s, nil
 }
 
-// estimate measures the beginning of the first episode and assumes episodes of full length.
+// estimate records the beginning of the first episode, as a measure of bytes per row,
+// and assumes that all episodes have full length.
 func (j *Job) estimate(ctx context.Context, w *worker, missing int) error {
 	e, err := w.begin(ctx, 0, measuredRows)
 	if err != nil {
@@ -307,23 +336,29 @@ func (j *Job) estimate(ctx context.Context, w *worker, missing int) error {
 	return hdf5.NeedSpace(j.Out, j.Need)
 }
 
-// assembles says that the job puts the file together.
+// assembles reports whether the job writes the data set. A job with a share only
+// records parts.
 func (j *Job) assembles() bool { return j.share.N <= 1 }
 
-// Result is what a finished job did; one with a share knows NewRows only.
+// Result describes a finished job. A job with a share sets only NewRows.
 type Result struct {
-	Rows     int   // of the whole file
-	Bytes    int64 // of the whole file
-	NewRows  int   // simulated by this run; the others were there
+	// Rows and Bytes are those of the data set.
+	Rows  int
+	Bytes int64
+	// NewRows is the number of rows that this run simulated; the others existed.
+	NewRows  int
 	MeanLen  float64
 	Episodes int
 }
 
-// Run makes what is missing with the given number of workers (0: one a core)
-// and, unless the job has a share only, assembles the file. It may be interrupted at any moment; the next run goes on.
+// Run records the missing parts with workers workers (0: one per core) and, unless
+// the job has a share, assembles the file. It may be interrupted at any moment; the
+// next run continues from the finished parts. progress counts episodes and may be
+// nil.
 func (j *Job) Run(ctx context.Context, workers int, progress func(done, total int64, note string)) (Result, error) {
 	if j.Done {
-		return j.finish(0) // a run killed at its very end left the parts
+		// A run that was killed at its very end may have left the parts.
+		return j.finish(0)
 	}
 	rows, err := j.makeParts(ctx, workers, progress)
 	if err != nil {
@@ -339,7 +374,8 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 	return j.finish(rows)
 }
 
-// finish removes the parts and describes the file, of which rows are new.
+// finish removes the parts and describes the file, of which rows are new. The parts
+// are removed only here, when the file has its final name.
 func (j *Job) finish(rows int) (Result, error) {
 	if err := safefile.RemoveParts(j.folder, partSuffix); err != nil {
 		return Result{}, fmt.Errorf("removing the parts of %s: %w", j.Out, err)
@@ -357,7 +393,8 @@ func (j *Job) finish(rows int) (Result, error) {
 	return Result{Rows: f.Rows(), Bytes: st.Size(), NewRows: rows, Episodes: n, MeanLen: float64(f.Rows()) / float64(n)}, nil
 }
 
-// assemble copies the parts' episodes, in order, into the data set.
+// assemble copies the episodes of the parts, in order, into the data set. Frames are
+// copied in compressed form.
 func (j *Job) assemble(ctx context.Context) error {
 	w, err := hdf5.Create(j.Out, hdf5.WriterOptions{Columns: j.columns, FrameSize: envs.FrameSize, Attrs: j.attrs()})
 	if err != nil {
@@ -381,7 +418,7 @@ func (j *Job) assemble(ctx context.Context) error {
 	return w.Close()
 }
 
-// attrs describe the file: what it is, and each switch by name.
+// attrs returns the attributes of the file: what it is, and each switch by name.
 func (j *Job) attrs() map[string]string {
 	a := map[string]string{"env": j.Spec.Task, "env_id": j.task.Spec.ID, "policy": j.Spec.Policy, SpecAttr: j.specText()}
 	for name, v := range j.Spec.Switches {
@@ -390,15 +427,16 @@ func (j *Job) attrs() map[string]string {
 	return a
 }
 
-// claim makes the parts' folder and locks it, so that two runs never work on
-// the same output; jobs with shares of it share the lock. A killed run's is gone with it.
+// claim creates the folder of the parts and locks it, so that two runs never work on
+// the same output. Jobs with shares hold the lock together, and one that assembles
+// holds it alone. The kernel releases the lock of a killed run.
 func (j *Job) claim() error {
 	how := syscall.LOCK_SH
 	if j.assembles() {
 		how = syscall.LOCK_EX
 	}
-	// A worker that a killed run was about to start has the lock for some milliseconds more, until it is the program
-	// that it is to be.
+	// A worker process that a killed run was just starting inherits the lock for a
+	// few milliseconds, until it executes its program. So try several times.
 	for range 10 {
 		var err error
 		if j.lock, err = safefile.Claim(filepath.Join(j.folder, ".lock"), how); err != nil {
@@ -412,7 +450,7 @@ func (j *Job) claim() error {
 	return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
 }
 
-// Close gives the output free; finished parts stay for the next run.
+// Close unlocks the output. Finished parts stay for the next run.
 func (j *Job) Close() error {
 	if j.lock == nil {
 		return nil

@@ -67,8 +67,9 @@ func refused(t *testing.T, what string, err error, wants ...string) {
 	}
 }
 
-// Rows as the recorder's are: reset row plus one a step, action of row t taken in
-// the state of row t, NaN in the last row (docs/sources.md#recorder-rows).
+// Rows are those of the reference recorder: one for the reset and one per step, with
+// the action of row t taken in the state of row t, and NaN in the last row
+// (docs/sources.md#recorder-rows).
 func TestRows(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	mustRun(t, out, testSpec, 2)
@@ -143,8 +144,8 @@ func TestSameBytesForAnyWorkers(t *testing.T) {
 	}
 }
 
-// A run that stopped leaves finished parts, the next one makes only the others
-// and ends with the bytes of a run that never stopped; torn parts are made again.
+// An interrupted run leaves finished parts. The next one records only the others and
+// produces the bytes of an uninterrupted run. Torn parts are recorded again.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole.h5"), filepath.Join(dir, "d.h5")
@@ -184,13 +185,13 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A link that leads nowhere stays: nobody knows where the file was meant to be.
+// A dangling link is left alone, because where the file should be is unknown.
 func TestDanglingLink(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	if err := os.Symlink("gone.h5", out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Prepare(t.Context(), out, testSpec); err == nil || !strings.Contains(err.Error(), "a link to gone.h5, which is not there (hint: ") {
+	if _, err := Prepare(t.Context(), out, testSpec); err == nil || !strings.Contains(err.Error(), "a link to gone.h5, which does not exist (hint: ") {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(out + ".*"); len(left) != 0 {
@@ -198,9 +199,9 @@ func TestDanglingLink(t *testing.T) {
 	}
 }
 
-// TestKilled is the same with SIGKILL at random moments of a process of its own,
-// assembling included, which has goroutines or processes at work. A kill comes later
-// each time, so that it ends.
+// TestKilled is the same test with SIGKILL, at random moments of a separate process,
+// assembly included, that has goroutines or processes at work. Each kill comes later
+// than the one before, so that the test ends.
 func TestKilled(t *testing.T) {
 	for _, s := range []Spec{testSpec, drawnTest} {
 		t.Run(s.Task, func(t *testing.T) { killed(t, s) })
@@ -291,8 +292,8 @@ func TestPolicyOfNaN(t *testing.T) {
 	}
 }
 
-// A cancel while the first rows are measured ends the preparation, and leaves no
-// claim on the output.
+// A context that ends while the first rows are measured ends Prepare, which leaves
+// the output unlocked.
 func TestPrepareInterrupted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -303,8 +304,8 @@ func TestPrepareInterrupted(t *testing.T) {
 	mustRun(t, out, testSpec, 1)
 }
 
-// An episode whose simulation diverges ends with the row before, which has no action;
-// the other episodes are collected.
+// An episode whose simulation diverges ends with the row before, which has no action.
+// The other episodes are collected.
 func TestDivergedEpisodes(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	s := testSpec
@@ -330,13 +331,15 @@ func TestDivergedEpisodes(t *testing.T) {
 	}
 }
 
-// Jobs with shares of a data set work side by side, and not beside a job that puts it
-// together; whichever parts they leave over, the file is the same.
+// Jobs with shares of a data set may run at the same time, but not together with a
+// job that assembles it. The file is the same for any parts that they leave
+// unfinished.
 func TestShares(t *testing.T) {
 	whole, out := filepath.Join(t.TempDir(), "d.h5"), filepath.Join(t.TempDir(), "d.h5")
 	mustRun(t, whole, testSpec, 2)
 	var jobs []*Job
-	for i := range 2 { // of three
+	// Two of three shares.
+	for i := range 2 {
 		j, err := prepare(t.Context(), out, testSpec, cell.Shard{I: i, N: 3}, testPart)
 		if err != nil {
 			t.Fatal(err)

@@ -11,18 +11,19 @@ import (
 	"scalewm/envs"
 )
 
-// episode is one recorded episode: a row for the reset and one a step.
+// episode is one recorded episode: one row for the reset and one for each step.
 type episode struct {
 	rows    int
 	columns map[string][]float64
-	frames  [][]byte // as hdf5.Deflate stores them
+	// frames are encoded by hdf5.Deflate.
+	frames [][]byte
 }
 
 // truncate marks the last row as the episode's last.
 func (e *episode) truncate() { e.columns["truncated"][e.rows-1] = 1 }
 
-// columnsOf lists what is recorded: the action, what the task reports, and the
-// outcome of the step into the row where the task does not report it itself.
+// columnsOf returns the columns to record: the action, what the task reports, and the
+// outcome of the step into the row unless the task reports it itself.
 func columnsOf(s *envs.Spec, o envs.Options) []envs.Column {
 	cols := append([]envs.Column{{Name: "action", DType: s.ActionDType, Width: s.ActionDim}}, s.Recorded(o)...)
 	for _, c := range []envs.Column{{Name: "reward", DType: "float64", Width: 1}, {Name: "terminated", DType: "uint8", Width: 1}, {Name: "truncated", DType: "uint8", Width: 1}} {
@@ -33,15 +34,20 @@ func columnsOf(s *envs.Spec, o envs.Options) []envs.Column {
 	return cols
 }
 
-// worker owns a world and records episodes in it.
+// worker owns one world and records episodes in it, one after another.
 type worker struct {
-	job   *Job
-	env   envs.Env
-	start envs.Snapshot // of the untouched world, so that no episode inherits hidden state
+	job *Job
+	env envs.Env
+	// start is the state of the untouched world. Every episode restores it, so that
+	// no hidden state of an earlier episode, such as a solver's warm start, enters
+	// the next one: the episodes that a worker has recorded before must not matter.
+	start envs.Snapshot
 	frame []byte
+	// value is scratch space for one column.
 	value []float64
 }
 
+// newWorker creates the world of a job.
 func newWorker(j *Job) (*worker, error) {
 	e, err := j.task.New(j.Spec.Switches)
 	if err != nil {
@@ -50,15 +56,17 @@ func newWorker(j *Job) (*worker, error) {
 	return &worker{job: j, env: e, start: e.Snapshot(), frame: make([]byte, envs.FrameBytes)}, nil
 }
 
+// close frees the world.
 func (w *worker) close() { w.env.Close() }
 
-// record plays episode number i. Row t holds the state before action t, and
-// action t itself; the last row has no action, which is NaN (docs/sources.md#recorder-rows).
+// record records episode i. Row t has the state before action t, and action t itself.
+// The last row has no action, which is NaN (docs/sources.md#recorder-rows).
 func (w *worker) record(ctx context.Context, i int) (episode, error) {
 	return w.begin(ctx, i, w.job.task.Spec.MaxSteps+1)
 }
 
-// begin is the first rows of an episode; it stops between them when ctx ends.
+// begin records at most rows rows of episode i. It returns the error of ctx if that
+// ends between two rows.
 func (w *worker) begin(ctx context.Context, i, rows int) (episode, error) {
 	s := w.job.Spec
 	ep := episode{columns: map[string][]float64{}}
@@ -81,6 +89,8 @@ func (w *worker) begin(ctx context.Context, i, rows int) (episode, error) {
 	action := make([]float64, w.job.task.Spec.ActionDim)
 	step := envs.Step{Reward: math.NaN()}
 	for {
+		// The last row that the task allows: the episode is truncated unless it
+		// succeeds.
 		if ep.rows == w.job.task.Spec.MaxSteps {
 			step.Truncated = step.Truncated || !step.Terminated
 		}
@@ -98,7 +108,8 @@ func (w *worker) begin(ctx context.Context, i, rows int) (episode, error) {
 			return fail(ep.rows, err)
 		}
 		step, err = w.env.Step(action)
-		if errors.Is(err, envs.ErrDiverged) { // the episode ends before this step
+		// The simulation diverged: the episode ends with the row before this step.
+		if errors.Is(err, envs.ErrDiverged) {
 			ep.truncate()
 			break
 		}
@@ -113,8 +124,8 @@ func (w *worker) begin(ctx context.Context, i, rows int) (episode, error) {
 	return ep, nil
 }
 
-// act asks the policy; a float32 action is rounded before the world sees it, so
-// that the recorded action is the one that was taken.
+// act returns the policy's action. Actions of type float32 are rounded before the
+// world sees them, so that the recorded action is the one that was taken.
 func (w *worker) act(p envs.Policy, action []float64) error {
 	if err := p.Act(w.env, action); err != nil {
 		return err
@@ -127,7 +138,7 @@ func (w *worker) act(p envs.Policy, action []float64) error {
 	return nil
 }
 
-// observe records the present row, all but its action.
+// observe records the current row, except its action, which is not known yet.
 func (w *worker) observe(ep *episode, step envs.Step) error {
 	for _, c := range w.job.columns {
 		if c.Name == "action" {
@@ -146,7 +157,8 @@ func (w *worker) observe(ep *episode, step envs.Step) error {
 	return nil
 }
 
-// column is the value of a column now, from the task where it reports it.
+// column returns the current value of a column, from the task if that reports it. The
+// result is valid until the next call.
 func (w *worker) column(c envs.Column, step envs.Step) ([]float64, error) {
 	if _, ok := w.job.task.Spec.Column(c.Name); !ok {
 		switch c.Name {
@@ -165,6 +177,7 @@ func (w *worker) column(c envs.Column, step envs.Step) ([]float64, error) {
 	return v, w.env.Observe(c.Name, v)
 }
 
+// flag returns a boolean as a column stores it.
 func flag(b bool) float64 {
 	if b {
 		return 1

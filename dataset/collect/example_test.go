@@ -10,8 +10,8 @@ import (
 	_ "scalewm/envs/tworoom"
 )
 
-// One episode of Two-Room by random actions. The same spec gives the same bytes on
-// any number of workers, so that a second run finds nothing to do.
+// One episode of Two-Room with random actions. The same spec gives the same bytes for
+// any number of workers, so a second run finds the file finished.
 func Example() {
 	dir, err := os.MkdirTemp("", "collect-example")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"scalewm/envs"
 )
 
-// fakeSpec is a task of at most 10 steps that ends early now and then, and whose
-// hidden state would leak into the next episode if it were not restored.
+// fakeSpec is a task of at most 10 steps. Some episodes end early, and its hidden
+// state would leak into the next episode if it were not restored.
 var fakeSpec = &envs.Spec{
 	Name: "fake", ID: "test/Fake-v0", Title: "Fake", ActionDim: 2, ActionDType: "float32",
 	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
@@ -23,22 +23,22 @@ var fakeSpec = &envs.Spec{
 	Switches: []envs.Switch{{Name: "floor", Values: []string{"dry", "wet"}}},
 }
 
-// drawnSpec is the same task, but drawn by what draws one frame at a time. Its other
-// policies go wrong in processes that serve.
+// drawnSpec is the same task with a Drawer, which draws one frame at a time. Its
+// other policies fail in worker processes.
 var drawnSpec = func() *envs.Spec {
 	s := *fakeSpec
 	s.Name, s.Policies = "drawn", []string{"walk", "broken", "dies"}
 	return &s
 }()
 
-// drawnEnv is a fakeEnv of that task.
+// drawnEnv is a fakeEnv with a Drawer.
 type drawnEnv struct{ fakeEnv }
 
 func (e *drawnEnv) Spec() *envs.Spec  { return drawnSpec }
 func (e *drawnEnv) OneCore() []string { return []string{"COLLECT_TEST_CORES=1"} }
 
-// servedPolicy is broken, or ends its process, where that serves; and it wants the
-// environment that the task asks for.
+// servedPolicy fails, or ends its process, in a worker process. It expects the
+// environment variables that the Drawer returns.
 type servedPolicy struct {
 	fakePolicy
 	dies bool
@@ -133,8 +133,8 @@ func (e *fakeEnv) Snapshot() envs.Snapshot       { return *e }
 func (e *fakeEnv) Restore(s envs.Snapshot) error { *e = s.(fakeEnv); return nil }
 func (e *fakeEnv) Close() error                  { return nil }
 
-// fakePolicy walks at random; at the fourth step a broken one says NaN, and a wild one
-// what the world does not stand.
+// fakePolicy walks at random. At the fourth step a broken one returns NaN, and a wild
+// one an action that makes the world diverge.
 type fakePolicy struct {
 	r            *rand.Rand
 	broken, wild bool

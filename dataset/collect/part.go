@@ -15,35 +15,39 @@ import (
 	"scalewm/envs"
 )
 
-// A part's file: the magic, the length of a JSON header, the header, then for
-// each episode its columns as float64, the stored sizes of its frames (uint32)
-// and the frames; at the end the CRC-32C of everything before. Little-endian.
+// partMagic begins the file of a part. Then follow the length of a JSON header
+// (uint32), the header, and for each episode its columns as float64, the stored sizes
+// of its frames (uint32) and the frames. The CRC-32C of everything before is at the
+// end. All numbers are little-endian.
 const partMagic = "SWPART1\n"
 
+// castagnoli is the table of CRC-32C, which processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errPart is a part that is torn, damaged or of another version; it is made again.
+// errPart means that a part is torn, damaged or of another version. It is recorded
+// again.
 var errPart = errors.New("the part is damaged")
 
+// partHeader is the JSON header: the columns, and the number of rows of each episode.
 type partHeader struct {
 	Columns []envs.Column
 	Lens    []int
 }
 
-// contents are those of a part, read back.
+// contents is a part that was read from its file.
 type contents struct {
 	partHeader
 	episodes []episode
 }
 
-// fits says whether they have the columns and the number of episodes of a part.
+// fits reports whether the part has these columns and n episodes.
 func (p *contents) fits(columns []envs.Column, n int) bool {
 	return len(p.episodes) == n && slices.EqualFunc(p.Columns, columns, func(a, b envs.Column) bool {
 		return a.Name == b.Name && a.DType == b.DType && a.Width == b.Width
 	})
 }
 
-// writePart writes a finished part aside and renames it.
+// writePart writes a complete part atomically: a part that exists is finished.
 func writePart(path string, columns []envs.Column, eps []episode) error {
 	return safefile.Write(path, func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
@@ -54,6 +58,7 @@ func writePart(path string, columns []envs.Column, eps []episode) error {
 	})
 }
 
+// encodePart writes everything but the checksum.
 func encodePart(w io.Writer, columns []envs.Column, eps []episode) error {
 	h := partHeader{Columns: columns}
 	for _, e := range eps {
@@ -89,6 +94,7 @@ func encodePart(w io.Writer, columns []envs.Column, eps []episode) error {
 	return nil
 }
 
+// readPart reads and verifies the file of a part.
 func readPart(path string) (*contents, error) {
 	b, err := safefile.Read(path, safefile.MaxPart)
 	if err != nil {
@@ -101,7 +107,8 @@ func readPart(path string) (*contents, error) {
 	return p, nil
 }
 
-// decodePart checks the CRC first; frames share b's memory.
+// decodePart verifies the checksum before it parses anything. Frames of the result
+// share b's memory.
 func decodePart(b []byte) (*contents, error) {
 	if len(b) < len(partMagic)+8 || !bytes.HasPrefix(b, []byte(partMagic)) {
 		return nil, errPart
@@ -113,6 +120,8 @@ func decodePart(b []byte) (*contents, error) {
 	return parsePart(body[len(partMagic):])
 }
 
+// parsePart parses a part without magic and checksum. Every length is checked against
+// the remaining bytes before memory is allocated.
 func parsePart(b []byte) (*contents, error) {
 	n := binary.LittleEndian.Uint32(b)
 	if b = b[4:]; uint64(n) > uint64(len(b)) {

@@ -50,12 +50,12 @@ func encoded(t testing.TB) []byte {
 	return sealed(b.Bytes())
 }
 
-// sealed adds the checksum, so that a hostile body gets past it.
+// sealed appends the right checksum, so that a malformed body passes it.
 func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(bytes.Clone(b), crc32.Checksum(b, castagnoli))
 }
 
-// A part torn at any length or with any byte changed is not a part.
+// A part that is truncated anywhere, or that has any byte changed, is not a part.
 func TestTornParts(t *testing.T) {
 	whole := encoded(t)
 	if _, err := decodePart(whole); err != nil {

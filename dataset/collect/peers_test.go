@@ -18,7 +18,7 @@ import (
 	_ "scalewm/envs/tworoom"
 )
 
-// peer runs testdata/peers.py and decodes what it says.
+// peer runs testdata/peers.py and decodes its output.
 func peer(t *testing.T, reader, path string, into any) {
 	t.Helper()
 	python := os.Getenv("SCALEWM_PEERS")
@@ -62,7 +62,7 @@ func float32Bytes(v []float32) []byte {
 	return b
 }
 
-// h5py without plug-ins reads every pixel as we do.
+// h5py without plug-ins reads the same pixels.
 func TestPeersH5py(t *testing.T) {
 	f := collected(t)
 	var got struct {
@@ -101,7 +101,7 @@ func TestPeersH5py(t *testing.T) {
 	}
 }
 
-// stable-worldmodel's load_dataset cuts the same clips, in the same order.
+// stable-worldmodel's load_dataset returns the same clips in the same order.
 func TestPeersClips(t *testing.T) {
 	f := collected(t)
 	var got struct {

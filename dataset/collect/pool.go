@@ -8,15 +8,18 @@ import (
 	"scalewm/dataset/parallel"
 )
 
-// made counts what the workers of a job have made.
-type made struct {
-	mu          sync.Mutex
-	done, total int64 // episodes, those of finished parts included
-	rows        int   // made by this run
-	progress    func(done, total int64, note string)
+// progressCount counts what the workers of a job have recorded.
+type progressCount struct {
+	mu sync.Mutex
+	// done and total count episodes, including those of parts that existed before.
+	done, total int64
+	// rows counts those recorded by this run.
+	rows     int
+	progress func(done, total int64, note string)
 }
 
-func (t *made) add(episodes, rows int) {
+// add counts recorded episodes and their rows, and reports progress.
+func (t *progressCount) add(episodes, rows int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done += int64(episodes)
@@ -26,13 +29,14 @@ func (t *made) add(episodes, rows int) {
 	}
 }
 
-// makeParts makes the missing ones, in processes where that is faster, and counts their rows.
+// makeParts records the missing parts, in processes if that is faster, and returns
+// the number of their rows.
 func (j *Job) makeParts(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
-	t := &made{progress: progress}
+	t := &progressCount{progress: progress}
 	var missing []*part
 	for _, s := range j.parts {
 		t.total += int64(s.To - s.From)
-		if s.have {
+		if s.done {
 			t.done += int64(s.To - s.From)
 		} else {
 			missing = append(missing, s)
@@ -46,8 +50,10 @@ func (j *Job) makeParts(ctx context.Context, workers int, progress func(done, to
 	return t.rows, err
 }
 
-// inProcesses has processes make parts, each with a world and a renderer of its own.
-func (j *Job) inProcesses(ctx context.Context, workers int, missing []*part, t *made) error {
+// inProcesses records parts in processes, each with its own world and renderer. A
+// process draws one frame at a time, so goroutines of one process would wait for each
+// other.
+func (j *Job) inProcesses(ctx context.Context, workers int, missing []*part, t *progressCount) error {
 	processes := make([]*process, parallel.Workers(workers, len(missing)))
 	err := parallel.For(ctx, workers, len(missing), func(w, i int) (err error) {
 		p, s := processes[w], missing[i]
@@ -73,16 +79,16 @@ func (j *Job) inProcesses(ctx context.Context, workers int, missing []*part, t *
 	return err
 }
 
-// making gathers a part's episodes.
-type making struct {
+// pendingPart collects the episodes of one part.
+type pendingPart struct {
 	*part
 	mu       sync.Mutex
 	episodes []episode
 	left     int
 }
 
-// put takes in an episode and says whether the part is complete.
-func (m *making) put(at int, e episode) bool {
+// put stores an episode and reports whether the part is complete.
+func (m *pendingPart) put(at int, e episode) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.episodes == nil {
@@ -93,16 +99,17 @@ func (m *making) put(at int, e episode) bool {
 	return m.left == 0
 }
 
-// inGoroutines has goroutines record episodes in order, over the borders of
-// parts; whoever records a part's last episode writes it.
-func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*part, t *made) error {
+// inGoroutines records episodes in goroutines, in order and across the borders of
+// parts, so that all workers stay busy at the end. The one that records a part's last
+// episode writes the part.
+func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*part, t *progressCount) error {
 	type task struct {
-		into *making
+		into *pendingPart
 		at   int // index in the part
 	}
 	var tasks []task
 	for _, s := range missing {
-		m := &making{part: s, left: s.To - s.From}
+		m := &pendingPart{part: s, left: s.To - s.From}
 		for at := range m.left {
 			tasks = append(tasks, task{m, at})
 		}
@@ -131,6 +138,7 @@ func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*part, t 
 			return nil
 		}
 		err = writePart(m.path, j.columns, m.episodes)
+		// Free the memory: at most a few parts are in memory at a time.
 		m.episodes = nil
 		return err
 	})

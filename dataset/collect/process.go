@@ -11,14 +11,15 @@ import (
 	"os/exec"
 )
 
-// ServeVariable is set in the environment of processes that Job.Run starts: a
-// program that finds it there calls Serve and ends.
+// ServeVariable is set in the environment of processes that Job.Run starts. A program
+// that finds it there must call Serve and exit.
 const ServeVariable = "SCALEWM_COLLECT_SERVE"
 
-// What a process is told, line by line: which data set, then parts, one after the
-// answer to the one before.
+// The messages of the protocol, one JSON value per line. A process receives a setup
+// with the data set, then a request for each part, and sends an answer to each
+// request.
 type (
-	order struct {
+	setup struct {
 		Out  string
 		Spec Spec
 	}
@@ -29,21 +30,23 @@ type (
 	}
 )
 
-// process makes parts for this one.
+// process is a started process that records parts.
 type process struct {
-	ctx  context.Context // that kills it
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	tell *json.Encoder
-	hear *json.Decoder
-	said bytes.Buffer // what it wrote to standard error
+	// ctx kills the process when it ends.
+	ctx context.Context
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	enc *json.Encoder
+	dec *json.Decoder
+	// stderr is what it wrote to standard error.
+	stderr bytes.Buffer
 }
 
-// start runs a process that draws on one core.
+// start starts a process that simulates and draws on one core.
 func (j *Job) start(ctx context.Context) (*process, error) {
 	p := &process{ctx: ctx, cmd: j.Spawn(ctx)}
 	p.cmd.Env = append(append(p.cmd.Environ(), ServeVariable+"=1", "GOMAXPROCS=1"), j.oneCore...)
-	p.cmd.Stderr = &p.said
+	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
 		p.in, err = p.cmd.StdinPipe()
@@ -54,16 +57,17 @@ func (j *Job) start(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a worker process: %w (hint: was the program moved? run the same command again)", err)
 	}
-	p.tell, p.hear = json.NewEncoder(p.in), json.NewDecoder(bufio.NewReader(out))
-	_ = p.tell.Encode(order{j.Out, j.Spec}) // of one that ended at once make says so
+	p.enc, p.dec = json.NewEncoder(p.in), json.NewDecoder(bufio.NewReader(out))
+	// If the process has ended already, make reports it.
+	_ = p.enc.Encode(setup{j.Out, j.Spec})
 	return p, nil
 }
 
-// make asks the process for a part and counts the part's rows.
+// make has the process record a part and returns the number of its rows.
 func (p *process) make(s *part) (rows int, err error) {
 	var a answer
-	if err = p.tell.Encode(request{s.From, s.To}); err == nil {
-		err = p.hear.Decode(&a)
+	if err = p.enc.Encode(request{s.From, s.To}); err == nil {
+		err = p.dec.Decode(&a)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("a worker process, %s, does not answer: %w (hint: was the program replaced? run the same command again)", p.cmd.Path, err)
@@ -74,36 +78,40 @@ func (p *process) make(s *part) (rows int, err error) {
 	return a.Rows, nil
 }
 
-// end lets the process end; the error says why, if it did not end by itself.
+// end closes the process's input, which ends it, and waits. It returns an error if
+// the process failed.
 func (p *process) end() error {
 	p.in.Close()
 	if err := p.cmd.Wait(); err != nil {
 		if p.ctx.Err() != nil {
-			return p.ctx.Err() // which killed it
+			// The context killed it.
+			return p.ctx.Err()
 		}
-		last := p.said.Bytes()
+		last := p.stderr.Bytes()
 		last = last[max(0, len(last)-200):]
 		return fmt.Errorf("a worker process ended: %w: %q (hint: finished parts are kept, run the same command again)", err, last)
 	}
 	return nil
 }
 
-// Serve runs in the started process: it makes the parts that in asks for until in
-// ends, which it also does when the asking process dies.
+// Serve is the main function of a started process. It records the parts requested on
+// in, one at a time, until in ends; that is also the case when the parent process
+// dies. A request in progress is then abandoned.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ask, tell := json.NewDecoder(in), json.NewEncoder(out)
-	var o order
-	if err := ask.Decode(&o); err != nil {
+	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
+	var o setup
+	if err := dec.Decode(&o); err != nil {
 		return fmt.Errorf("collecting for another process: %w", err)
 	}
+	// Read in a goroutine, so that the end of the input cancels a part in progress.
 	requests := make(chan request)
 	go func() {
 		defer cancel()
 		for {
 			var r request
-			if ask.Decode(&r) != nil {
+			if dec.Decode(&r) != nil {
 				return
 			}
 			select {
@@ -115,7 +123,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}()
 	w, err := o.worker()
 	if err != nil {
-		return tell.Encode(answer{Error: err.Error()})
+		return enc.Encode(answer{Error: err.Error()})
 	}
 	defer w.close()
 	for {
@@ -128,14 +136,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			if err != nil {
 				a.Error = err.Error()
 			}
-			if err := tell.Encode(a); err != nil {
+			if err := enc.Encode(a); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (o order) worker() (*worker, error) {
+// worker returns the worker for a setup.
+func (o setup) worker() (*worker, error) {
 	j, err := newJob(o.Out, o.Spec)
 	if err != nil {
 		return nil, err
@@ -143,7 +152,7 @@ func (o order) worker() (*worker, error) {
 	return newWorker(j)
 }
 
-// part makes and writes one.
+// part records and writes a part, and returns the number of its rows.
 func (w *worker) part(ctx context.Context, r request) (rows int, err error) {
 	s, err := w.job.part(r.From, r.To)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestMain lets the tests' own program serve, as the program does.
+// TestMain serves as the worker process if the environment says so, like the
+// program's main.
 func TestMain(m *testing.M) {
 	if os.Getenv(ServeVariable) == "" {
 		os.Exit(m.Run())
@@ -35,7 +36,7 @@ func drawn(t *testing.T, s Spec) *Job {
 	return mustPrepare(t, filepath.Join(t.TempDir(), "d.h5"), s)
 }
 
-// Processes make the bytes that goroutines make, whatever their number.
+// Processes produce the bytes that goroutines produce, for any number of processes.
 func TestProcessesMakeTheSameBytes(t *testing.T) {
 	alone := drawn(t, drawnTest)
 	alone.Spawn = nil
@@ -61,7 +62,7 @@ func TestProcessesMakeTheSameBytes(t *testing.T) {
 	}
 }
 
-// What a process makes before it is stopped is not made again.
+// Parts that a process finished before it was stopped are not recorded again.
 func TestProcessesResume(t *testing.T) {
 	j := drawn(t, drawnTest)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,21 +100,22 @@ func TestProcessesThatFail(t *testing.T) {
 		"exit 0":                        {"a worker process, /bin/sh, does not answer", "(hint:"},
 	} {
 		j := drawn(t, drawnTest)
-		j.Out += strings.Repeat("x", 1<<17) // more than a pipe takes from us before somebody reads
+		// More than a pipe buffers before someone reads.
+		j.Out += strings.Repeat("x", 1<<17)
 		j.Spawn = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", script) }
 		_, err := j.Run(t.Context(), 2, nil)
 		refused(t, script, err, wants...)
 	}
 }
 
-// A process ends in the middle of its work when the one that asked dies.
+// A process ends in the middle of its work when its parent dies.
 func TestServeEndsWithItsMaster(t *testing.T) {
 	ours, theirs := io.Pipe()
 	var said bytes.Buffer
 	ended := make(chan error)
 	go func() { ended <- Serve(context.Background(), ours, &said) }()
 	tell := json.NewEncoder(theirs)
-	if err := errors.Join(tell.Encode(order{filepath.Join(t.TempDir(), "d.h5"), drawnTest}), tell.Encode(request{0, 1 << 40})); err != nil {
+	if err := errors.Join(tell.Encode(setup{filepath.Join(t.TempDir(), "d.h5"), drawnTest}), tell.Encode(request{0, 1 << 40})); err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
@@ -122,7 +124,7 @@ func TestServeEndsWithItsMaster(t *testing.T) {
 	}
 }
 
-// Whatever is asked, Serve answers or ends.
+// For any input, Serve answers or returns.
 func FuzzServe(f *testing.F) {
 	f.Add("{}\n{}")
 	f.Add(`{"Spec":{"task":"drawn","policy":"walk","episodes":2}} {"From":0,"To":1}`)

@@ -1,6 +1,17 @@
-// Package convert makes data sets of recordings in other layouts: NumPy's files, an episode
-// each, stable_worldmodel's folders of films or pictures, LeRobot's sets. Other known
-// layouts are recognised, and the error says what reads them. It knows no task.
+// Package convert makes data sets from recordings in other layouts. It reads
+//
+//   - NumPy's .npz files, one episode each, or a folder of them;
+//   - folders of films or pictures, as stable-worldmodel records them;
+//   - LeRobot data sets of version 2 and 3;
+//   - HDF5 files, which are rewritten with our chunks and checksums.
+//
+// Other known layouts are recognised, and the error names what can read them. A [Job]
+// is one conversion.
+//
+// Inputs come from elsewhere and may be damaged or malicious. Readers check every
+// declared size against the size of the file before they allocate memory, never
+// decode a film as anything but MP4, and return an error if rows and frames do not
+// match exactly. The package knows no task.
 package convert
 
 import (
@@ -16,31 +27,37 @@ import (
 	"scalewm/envs"
 )
 
-// Job is a conversion.
+// Job is one conversion.
 type Job struct {
-	In       []string // one data set in HDF5, .npz files or a folder of these, or a folder in another layout
-	Out      string
-	Frames   string // which films or pictures are the frames where there are several, "": pixels, or the only ones
-	Filter   hdf5.Filter
-	Note     func(string) // is told what is left out
+	// In is one HDF5 file, one or more .npz files, or a folder in one of the layouts.
+	In  []string
+	Out string
+	// Frames selects the films or pictures of a folder with several cameras. "" is
+	// the one called pixels, or the only one.
+	Frames string
+	Filter hdf5.Filter
+	// Note is called for everything that is left out.
+	Note     func(string)
 	Progress func(done, total int64, note string)
 }
 
-// recording is a data set in another layout, read an episode at a time from 0 on.
+// recording is a data set in another layout. Its episodes are read in ascending
+// order, each once.
 type recording interface {
 	episodes() int
 	episode(i int) (episode, error)
 	close()
 }
 
-// Run converts, an episode at a time. An interrupted conversion leaves nothing at Out.
+// Run converts one episode at a time, so that one is in memory. An interrupted
+// conversion leaves no file at Out.
 func (j Job) Run(ctx context.Context) error {
 	r, err := j.open(ctx)
 	if err != nil {
 		return fmt.Errorf("converting %s: %w", j.In[0], err)
 	}
 	if _, ok := r.(npzFiles); j.Frames != "" && (ok || r == nil) {
-		return fmt.Errorf("converting %s: its frames are its pixels (hint: leave --frames out, which names a camera of a folder with several)", j.In[0])
+		return fmt.Errorf("converting %s: its frames are its array pixels (hint: leave --frames out; it names a camera of a folder that has several)", j.In[0])
 	}
 	if r != nil {
 		defer r.close()
@@ -57,14 +74,17 @@ func (j Job) Run(ctx context.Context) error {
 	return hdf5.Convert(ctx, src, j.Out, j.Filter, j.Progress)
 }
 
-// open finds out what the input is; nil is a data set in HDF5.
+// open detects the layout of the input. It returns nil for HDF5, and also for what
+// nothing here reads: the reader of HDF5 then returns the error.
 func (j Job) open(ctx context.Context) (recording, error) {
+	// Several inputs are episodes in .npz files; every other layout is one file or
+	// folder.
 	isNPZ := func(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npz") }
 	if !slices.ContainsFunc(j.In, func(path string) bool { return !isNPZ(path) }) {
 		return npzFiles(j.In), nil
 	}
 	if len(j.In) > 1 {
-		return nil, fmt.Errorf("%s: only .npz files may be several (hint: one data set a call)", j.In[1])
+		return nil, fmt.Errorf("%s: several inputs must all be .npz files (hint: convert one data set per call)", j.In[1])
 	}
 	if st, err := os.Stat(j.In[0]); err != nil || !st.IsDir() {
 		return nil, nil
@@ -74,6 +94,7 @@ func (j Job) open(ctx context.Context) (recording, error) {
 		return err == nil
 	}
 	switch {
+	// A file that only this layout has identifies it.
 	case has("meta/info.json"):
 		return openLeRobot(ctx, j.In[0], j.Frames, j.Note)
 	case has("ep_len.npz"):
@@ -90,12 +111,14 @@ func (j Job) open(ctx context.Context) (recording, error) {
 		}
 	}
 	if files == nil {
-		return nil, nil // the reader of HDF5 says what folders it knows
+		// The reader of HDF5 knows which folders others can read.
+		return nil, nil
 	}
 	return files, nil
 }
 
-// write writes the episodes; the first one says which columns there are.
+// write writes the episodes. The first one determines the columns, and all others
+// must have the same.
 func (j Job) write(ctx context.Context, r recording) error {
 	var w *hdf5.Writer
 	var opt hdf5.WriterOptions
@@ -137,7 +160,7 @@ func sameColumn(a, b envs.Column) bool {
 	return a.Name == b.Name && a.DType == b.DType && a.Width == b.Width && a.Matrix == b.Matrix
 }
 
-// describe lists columns for people.
+// describe lists columns for messages.
 func describe(columns []envs.Column, edge int) string {
 	var out []string
 	for _, c := range columns {

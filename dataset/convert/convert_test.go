@@ -39,7 +39,7 @@ func run(t *testing.T, in ...string) (*hdf5.File, []string, error) {
 	return f, notes, nil
 }
 
-// The values are those that testdata/make.py says.
+// The expected values are those of testdata/make.py.
 func TestEpisodesOfNumPy(t *testing.T) {
 	f, notes, err := run(t, "testdata/a.npz", "testdata/b.npz")
 	if err != nil {
@@ -73,7 +73,8 @@ func TestEpisodesOfNumPy(t *testing.T) {
 		}
 	}
 	whole, _ := f.Fingerprint()
-	again, _, err := run(t, "testdata") // the folder, which holds make.py too
+	// The folder has make.py too, which is ignored.
+	again, _, err := run(t, "testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestEpisodesOfNumPy(t *testing.T) {
 	}
 }
 
-// The values are those that testdata/make_folders.py says. Films need ffmpeg.
+// The expected values are those of testdata/make_folders.py. Films need ffmpeg.
 func TestFolders(t *testing.T) {
 	if _, err := exec.LookPath("ffmpeg"); err != nil {
 		t.Log("without ffmpeg on the PATH, films are only refused")
@@ -136,7 +137,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// The characters of patterns are letters of a folder's name.
+// A folder's name may contain the special characters of file patterns.
 func TestFoldersOfAnyName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[x]*?")
 	for _, name := range []string{"pictures", "lerobot2"} {
@@ -155,13 +156,13 @@ func TestFoldersOfAnyName(t *testing.T) {
 	}
 }
 
-// A script stands in for ffmpeg: what it hands over decides, whatever is in the films, whose
-// first episode has three rows.
+// A script takes the place of ffmpeg. Its output decides, not the content of the
+// films, whose first episode has three rows.
 func TestFilmsThatDoNotFit(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	defer func(was time.Duration) { patience = was }(patience)
-	patience = 2 * time.Second
+	defer func(was time.Duration) { frameTimeout = was }(frameTimeout)
+	frameTimeout = 2 * time.Second
 	const three = `for i in 1 2 3; do printf 'P6\n2 2\n255\n0123456789ab'; done`
 	for name, is := range map[string]struct{ script, want string }{
 		"not square, without end": {`while :; do printf 'P6\n4 2\n255\n0123456789abcdef01234567'; done`, "frame 0 of the film .*it is 4 x 2 pixels.*(hint: "},
@@ -213,13 +214,13 @@ func TestWhatCannotBeConverted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, in := range map[string][]string{
-		"versions 2 and 3":       {filepath.Join(dir, "lerobot")},
-		"--frames NAME":          {filepath.Join(dir, "cameras")},
-		"(hint: np.savez writes": {filepath.Join(dir, "films")},
-		"Lance folder":           {filepath.Join(dir, "lance")},
-		"np.savez writes":        {write("torn.npz", string(torn[:len(torn)/2]))},
-		"is a folder":            {t.TempDir()},
-		"only .npz files may be": {"testdata/a.npz", "testdata/make.py"},
+		"versions 2 and 3":                      {filepath.Join(dir, "lerobot")},
+		"--frames NAME":                         {filepath.Join(dir, "cameras")},
+		"(hint: np.savez writes":                {filepath.Join(dir, "films")},
+		"Lance folder":                          {filepath.Join(dir, "lance")},
+		"np.savez writes":                       {write("torn.npz", string(torn[:len(torn)/2]))},
+		"is a folder":                           {t.TempDir()},
+		"several inputs must all be .npz files": {"testdata/a.npz", "testdata/make.py"},
 	} {
 		if _, _, err := run(t, in...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%v: %v, want %q and a hint", in, err, want)
@@ -232,7 +233,7 @@ func TestWhatCannotBeConverted(t *testing.T) {
 	}
 }
 
-// npy is a file with a header and data.
+// npy returns a file with a header and data.
 func npy(header, data string) []byte {
 	b := append([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(header)))...)
 	return append(append(b, header...), data...)
@@ -245,16 +246,16 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("%+v, %v, %v", a, v, err)
 	}
 	for header, want := range map[string]string{
-		"{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }":                            "no numbers of a type",
-		"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }":                             "no numbers of a type",
-		"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (2,), }":                   "no numbers of a type",
-		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "columns come first",
+		"{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }":                            "not of a numeric type",
+		"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }":                             "not of a numeric type",
+		"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (2,), }":                   "not of a numeric type",
+		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "in Fortran order",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }":                            "its header says 6",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2 ",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (513,), }":                          "its header says 1026",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999), }":      "too large",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999999999), }": "too large",
-		"nothing": "none of NumPy's",
+		"nothing": "does not have NumPy's header",
 	} {
 		b := npy(header, "abcd")
 		if _, err := readNPY(bytes.NewReader(b), int64(len(b))); err == nil || !strings.Contains(err.Error(), want) {
@@ -263,7 +264,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// A small .npz file that inflates to 32 MB behind one number takes the memory of one number.
+// A small .npz file with 32 MB of zeros after one number uses only the memory of one
+// number.
 func TestBomb(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bomb.npz")
 	f, err := os.Create(path)
@@ -319,7 +321,7 @@ func FuzzNPY(f *testing.F) {
 	})
 }
 
-// A table is refused or read, whatever is in it.
+// A table of any content is read or gives an error.
 func FuzzTable(f *testing.F) {
 	for _, path := range []string{"testdata/lerobot2/data/chunk-000/episode_000000.parquet", "testdata/lerobot3/meta/episodes/chunk-000/file-000.parquet"} {
 		b, err := os.ReadFile(path)
@@ -346,7 +348,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// Names of features stay within the set's folder.
+// Names of features stay inside the folder of the data set.
 func FuzzLeRobotInfo(f *testing.F) {
 	b, err := os.ReadFile("testdata/lerobot3/meta/info.json")
 	if err != nil {

@@ -25,29 +25,46 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// film decodes a film from its first frame on with the program ffmpeg, which writes each frame
-// as a picture (https://netpbm.sourceforge.net/doc/ppm.html) to one pipe and its time to another.
+// film decodes a film from its first frame on with the program ffmpeg, which writes
+// each frame as a picture (https://netpbm.sourceforge.net/doc/ppm.html) to one pipe
+// and its time to another.
+//
+// The data must be right, so a film is decoded to its end, any message of ffmpeg is
+// an error, and the times are checked: a decoder that conceals damage would silently
+// shift frames against rows.
 type film struct {
-	ctx   context.Context
-	stop  context.CancelFunc // ends ffmpeg
-	path  string
-	cmd   *exec.Cmd
-	pipe  *os.File // of pictures
-	out   *bufio.Reader
+	ctx context.Context
+	// stop ends ffmpeg.
+	stop context.CancelFunc
+	path string
+	cmd  *exec.Cmd
+	// pipe and out read the pictures.
+	pipe *os.File
+	out  *bufio.Reader
+	// times reads the times of frames.
 	times *os.File
-	timed chan error    // receives the outcome of checkTimes
-	done  chan struct{} // closed when ffmpeg has ended, with exit set
-	exit  error
-	said  head
-	next  int // number of the next frame
+	// timesErr receives the result of checkTimes.
+	timesErr chan error
+	// done is closed when ffmpeg has ended and exit is set.
+	done chan struct{}
+	// exit is how ffmpeg ended. It is valid after done is closed.
+	exit error
+	// stderr is what ffmpeg wrote to standard error, which -v error limits to errors.
+	stderr prefixBuffer
+	// next is the number of the next frame.
+	next int
 }
 
-// patience is how long ffmpeg may take for a frame. Tests shorten it.
-var patience = time.Minute
+// frameTimeout is how long ffmpeg may take for one frame. Tests shorten it.
+var frameTimeout = time.Minute
 
-// Arguments of ffmpeg before and after the film's path. The film is MP4 whatever its content looks like: a
-// playlist, a manifest or a pattern would make ffmpeg read other files. Any error ends the program. Frames of a size
-// that no data set can have are not decoded.
+// Arguments of ffmpeg before and after the path of the film.
+//
+// The input is opened as MP4 whatever its content looks like, with local files as the
+// only protocol: a playlist, a manifest or a pattern would make ffmpeg read other
+// files. Any error ends the program, and frames larger than any data set can have are
+// not decoded. In the output, passthrough keeps ffmpeg from repeating or dropping
+// frames to fit a constant rate.
 var (
 	filmInput = []string{"-nostdin", "-v", "error", "-xerror", "-err_detect", "explode", "-max_pixels", strconv.Itoa(4 * hdf5.MaxFrameSize * hdf5.MaxFrameSize),
 		"-protocol_whitelist", "file", "-enable_drefs", "0", "-use_absolute_path", "0", "-f", "mov", "-i"}
@@ -55,21 +72,25 @@ var (
 		"-map", "0:V:0", "-fps_mode", "passthrough", "-enc_time_base", "1/1000000", "-f", "mkvtimestamp_v2", "pipe:3"}
 )
 
-// openFilm starts ffmpeg. With fps > 0, frame i must have the time i/fps.
+// openFilm starts ffmpeg. If fps is positive, frame i must have the time i/fps.
 func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
 	r, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}
-	brands := make([]byte, 64) // of which AV1 has one (https://aomediacodec.github.io/av1-isobmff)
+	// The beginning of the file has the brands, of which AV1 has one
+	// (https://aomediacodec.github.io/av1-isobmff).
+	brands := make([]byte, 64)
 	n, _ := r.ReadAt(brands, 0)
 	r.Close()
 	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		return nil, fmt.Errorf("its frames are the film %s, which needs the program ffmpeg (hint: apt-get install ffmpeg)", path)
 	}
-	f := &film{path: path, timed: make(chan error, 1), done: make(chan struct{})}
-	var out, times *os.File // ffmpeg's ends
+	f := &film{path: path, timesErr: make(chan error, 1), done: make(chan struct{})}
+	// These are ffmpeg's ends of the pipes. They are closed here when it has its own
+	// copies, or else the pipes would never end.
+	var out, times *os.File
 	var err2 error
 	f.pipe, out, err = os.Pipe()
 	f.times, times, err2 = os.Pipe()
@@ -81,19 +102,28 @@ func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
 	f.ctx, f.stop = context.WithCancel(ctx)
 	var decoder []string
 	if bytes.Contains(brands[:n], []byte("av01")) {
-		decoder = []string{"-c:v", "libaom-av1"} // detects damage within a frame, which ffmpeg's first choice does not
+		// libaom detects damage within a frame, which ffmpeg's default decoder for
+		// AV1 does not.
+		decoder = []string{"-c:v", "libaom-av1"}
 	}
 	f.cmd = exec.CommandContext(f.ctx, program, slices.Concat(decoder, filmInput, []string{"file:" + path}, filmOutput)...)
-	f.cmd.Stdout, f.cmd.Stderr, f.cmd.ExtraFiles = out, &f.said, []*os.File{times}
-	f.cmd.WaitDelay = time.Second // where ffmpeg is a script, what it started may live on
+	f.cmd.Stdout, f.cmd.Stderr, f.cmd.ExtraFiles = out, &f.stderr, []*os.File{times}
+	// If ffmpeg is a script, a program that it started may keep the pipes open.
+	f.cmd.WaitDelay = time.Second
+	// The kernel kills ffmpeg if this program is killed.
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// Wake up a read of the pipe too, which a killed ffmpeg's children could keep
+	// open.
 	f.cmd.Cancel = func() error {
 		_ = f.pipe.SetReadDeadline(time.Unix(1, 0))
 		return f.cmd.Process.Kill()
 	}
+	// Start and wait in one goroutine with its own thread, for the sake of Pdeathsig.
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // Linux sends Pdeathsig when the thread that started the child ends
+		// Linux sends Pdeathsig when the thread that started the child ends. Without
+		// the lock, the Go runtime could end that thread while ffmpeg runs.
+		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := f.cmd.Start()
 		if started <- err; err == nil {
@@ -105,45 +135,51 @@ func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
 		f.close()
 		return nil, fmt.Errorf("starting ffmpeg: %w", err)
 	}
-	go func() { f.timed <- checkTimes(f.times, fps) }()
+	go func() { f.timesErr <- checkTimes(f.times, fps) }()
 	f.out = bufio.NewReaderSize(f.pipe, 1<<20)
 	return f, nil
 }
 
-// checkTimes reads the times of all frames, in milliseconds, one a line. It returns an error if one
-// is off by half a frame or more: a decoder that skips damaged data leaves a gap there.
+// checkTimes reads the times of all frames, in milliseconds, one per line. It returns
+// an error if one is off by half a frame or more: a decoder that skips damaged data
+// leaves a gap there. It reads to the end in any case, so that ffmpeg does not block.
 func checkTimes(r io.Reader, fps float64) (err error) {
 	n := 0
 	for s := bufio.NewScanner(r); s.Scan(); {
-		ms, notNumber := strconv.ParseFloat(s.Text(), 64) // the first line is a title
+		// The first line is a title.
+		ms, notNumber := strconv.ParseFloat(s.Text(), 64)
 		if notNumber != nil {
 			continue
 		}
 		if err == nil && fps > 0 && !(math.Abs(ms/1000*fps-float64(n)) < .5+fps/1000) {
-			err = fmt.Errorf("frame %d is shown at %g s, and at %g frames a second it is due at %g s (hint: a frame before it is damaged or missing; copy or record the film again)", n, ms/1000, fps, float64(n)/fps)
+			err = fmt.Errorf("frame %d is shown at %g s, and at %g frames per second it is due at %g s (hint: a frame before it is damaged or missing; copy or record the film again)", n, ms/1000, fps, float64(n)/fps)
 		}
 		n++
 	}
+	// Without times nothing was checked.
 	if n == 0 && fps > 0 {
 		err = errors.New("ffmpeg gave no times of the frames (hint: is it version 5.1 or later?)")
 	}
 	return err
 }
 
-// head keeps the first bytes that are written to it.
-type head struct{ bytes.Buffer }
+// prefixBuffer keeps the first 4096 bytes that are written to it and discards the
+// rest, so that an endless stream of messages does not fill the memory.
+type prefixBuffer struct{ bytes.Buffer }
 
-func (h *head) Write(b []byte) (int, error) {
+func (h *prefixBuffer) Write(b []byte) (int, error) {
 	h.Buffer.Write(b[:min(len(b), 4096-h.Len())])
 	return len(b), nil
 }
 
-// line is the text in one line that a terminal shows as it is.
-func (h *head) line() string {
+// line returns the text on one line, without characters that a terminal would not
+// print.
+func (h *prefixBuffer) line() string {
 	return strings.Join(strings.FieldsFunc(h.String(), func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }), " ")
 }
 
-// frames are n frames from number first on, none of which was read before.
+// frames returns n frames from number first on. Frames before first are skipped; the
+// film cannot go back.
 func (f *film) frames(first, n int) (array, error) {
 	for f.next < first {
 		if _, err := f.frame(false, first+n); err != nil {
@@ -153,8 +189,8 @@ func (f *film) frames(first, n int) (array, error) {
 	return stack(n, func(int) (picture, error) { return f.frame(true, first+n) })
 }
 
-// finish decodes the rest of the film, so that damage anywhere in it is an error, as are other frames than one a row. rows
-// is -1 where they need not be equal.
+// finish decodes the rest of the film, so that damage anywhere in it is an error. If
+// rows is not negative, the film must have that many frames.
 func (f *film) finish(rows int) error {
 	for {
 		if _, err := f.frame(false, 0); err == io.EOF {
@@ -169,14 +205,19 @@ func (f *film) finish(rows int) error {
 	return nil
 }
 
-// frame is the next one of a film that must have need of them, io.EOF after the last of a film without damage.
+// frame returns the next frame, or io.EOF after the last frame of an undamaged film.
+// need is the number of frames that the film must have. With keep unset the frame is
+// skipped.
 func (f *film) frame(keep bool, need int) (p picture, err error) {
-	_ = f.pipe.SetReadDeadline(time.Now().Add(patience))
+	// A read of the pipe fails after this time, so a hanging ffmpeg does not block
+	// us.
+	_ = f.pipe.SetReadDeadline(time.Now().Add(frameTimeout))
 	if err = f.ctx.Err(); err == nil {
 		_, err = f.out.Peek(1)
 	}
-	within := err == nil
-	if within {
+	// inFrame says that the film ended within a frame, and not before one.
+	inFrame := err == nil
+	if inFrame {
 		if p, err = readPPM(f.out, keep); err == nil {
 			f.next++
 			return p, nil
@@ -184,7 +225,7 @@ func (f *film) frame(keep bool, need int) (p picture, err error) {
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		switch err = f.outcome(); {
-		case err == nil && within:
+		case err == nil && inFrame:
 			err = errors.New("ffmpeg ended within it (hint: run the command again)")
 		case err == nil && f.next < need:
 			err = fmt.Errorf("the film ends there, and there are rows for %d frames (hint: was the recording cut off?)", need)
@@ -195,26 +236,30 @@ func (f *film) frame(keep bool, need int) (p picture, err error) {
 	if stopped := f.ctx.Err(); stopped != nil {
 		err = stopped
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("ffmpeg decoded no further frame in %v (hint: copy or record the film again)", patience)
+		err = fmt.Errorf("ffmpeg decoded no further frame in %v (hint: copy or record the film again)", frameTimeout)
 	}
 	f.close()
 	return p, fmt.Errorf("frame %d of the film %s: %w", f.next, f.path, err)
 }
 
-// outcome waits for ffmpeg to end and returns what it says of the film.
+// outcome waits for ffmpeg to end and returns what it reports about the film, or what
+// checkTimes found.
 func (f *film) outcome() error {
 	select {
 	case <-f.done:
-	case <-time.After(patience):
+	case <-time.After(frameTimeout):
 		return os.ErrDeadlineExceeded
 	}
-	if f.said.Len() > 0 || f.exit != nil {
-		return fmt.Errorf("ffmpeg says: %.300s (%v) (hint: the film is damaged or not MP4, or this ffmpeg cannot decode it, for AV1 with libaom; copy or record it again)", f.said.line(), f.cmd.ProcessState)
+	// Any message counts, even if ffmpeg exits with 0: it conceals damage and only
+	// reports it.
+	if f.stderr.Len() > 0 || f.exit != nil {
+		return fmt.Errorf("ffmpeg says: %.300s (%v) (hint: the film is damaged or not MP4, or this ffmpeg cannot decode it, for AV1 with libaom; copy or record it again)", f.stderr.line(), f.cmd.ProcessState)
 	}
 	_ = f.times.SetReadDeadline(time.Now().Add(f.cmd.WaitDelay))
-	return <-f.timed
+	return <-f.timesErr
 }
 
+// close ends ffmpeg and waits for it. It may be called several times.
 func (f *film) close() {
 	f.stop()
 	<-f.done
@@ -228,14 +273,15 @@ type picture struct {
 	rgb           []byte
 }
 
-// readPPM reads a picture of 8 bits.
+// readPPM reads one PPM picture of 8 bits per colour. If keep is not set, it skips
+// the pixels.
 func readPPM(r *bufio.Reader, keep bool) (p picture, err error) {
 	var most int
 	if _, err := fmt.Fscanf(r, "P6\n%d %d\n%d", &p.width, &p.height, &most); err != nil {
 		return p, err
 	}
 	if c, err := r.ReadByte(); err != nil || c != '\n' || most != 255 {
-		return p, errors.New("it is no picture of 8 bits a colour")
+		return p, errors.New("it is not a picture with 8 bits per colour")
 	}
 	if err := p.check(); err != nil {
 		return p, err
@@ -250,7 +296,8 @@ func readPPM(r *bufio.Reader, keep bool) (p picture, err error) {
 	return p, err
 }
 
-// readPicture reads a JPEG or PNG.
+// readPicture decodes a JPEG or PNG. The size is checked before the pixels are
+// decoded, since a small file can declare a huge picture.
 func readPicture(b []byte) (p picture, err error) {
 	c, _, err := image.DecodeConfig(bytes.NewReader(b))
 	if err != nil {
@@ -264,6 +311,7 @@ func readPicture(b []byte) (p picture, err error) {
 	if err != nil {
 		return p, err
 	}
+	// RGBA returns 16 bits per colour, of which the upper 8 are those of the picture.
 	at := img.Bounds().Min
 	p.rgb = make([]byte, 0, 3*p.width*p.height)
 	for y := range p.height {
@@ -275,7 +323,7 @@ func readPicture(b []byte) (p picture, err error) {
 	return p, nil
 }
 
-// check refuses what is no frame.
+// check returns an error unless the picture can be a frame.
 func (p picture) check() error {
 	if p.width != p.height || p.width < 1 || p.width > hdf5.MaxFrameSize {
 		return fmt.Errorf("it is %d x %d pixels, frames are squares with an edge of 1 to %d (hint: crop or resize them, as with ffmpeg -vf crop)", p.width, p.height, hdf5.MaxFrameSize)
@@ -283,7 +331,7 @@ func (p picture) check() error {
 	return nil
 }
 
-// stack makes an array of the frames of an episode.
+// stack returns an array of the n frames that next returns.
 func stack(n int, next func(i int) (picture, error)) (a array, err error) {
 	a.dtype = "uint8"
 	for i := range n {
@@ -294,6 +342,7 @@ func stack(n int, next func(i int) (picture, error)) (a array, err error) {
 		if i == 0 {
 			a.shape = []int{n, p.height, p.width, 3}
 		}
+		// picture.check has made sure that pictures are square.
 		if p.width != a.shape[1] {
 			return a, fmt.Errorf("frame %d is %d pixels wide, the first %d (hint: all frames have one size)", i, p.width, a.shape[1])
 		}

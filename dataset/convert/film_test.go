@@ -26,7 +26,7 @@ func needsFFmpeg(t *testing.T) {
 	}
 }
 
-// makeFilm writes a film of n frames at 10 frames a second whose content moves.
+// makeFilm writes a film of n frames at 10 frames per second whose content moves.
 func makeFilm(t *testing.T, path string, n int, codec ...string) {
 	t.Helper()
 	args := append([]string{"-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=64x64:rate=10", "-frames:v", strconv.Itoa(n), "-pix_fmt", "yuv420p", "-c:v"}, codec...)
@@ -35,8 +35,9 @@ func makeFilm(t *testing.T, path string, n int, codec ...string) {
 	}
 }
 
-// packets are the beginnings and ends of a film's packets: one after another from the first offset of stco on, with
-// the sizes of stsz (ISO/IEC 14496-12, 8.7.3 and 8.7.5).
+// packets returns where the packets of a film begin and end: one after another from
+// the first offset of stco on, with the sizes of stsz (ISO/IEC 14496-12, 8.7.3 and
+// 8.7.5).
 func packets(t *testing.T, b []byte) (all [][2]int) {
 	t.Helper()
 	sizes, offsets := bytes.Index(b, []byte("stsz")), bytes.Index(b, []byte("stco"))
@@ -67,8 +68,9 @@ func decodeFilm(t *testing.T, path string, n int) ([]byte, error) {
 	return a.data, err
 }
 
-// A damaged film is refused, or has the frames of the one without damage. What MP4 and a codec cannot detect, since they
-// have no checksums, is not tried: flipped bits that decode as other content.
+// A damaged film gives an error or the frames of the undamaged one. Damage that MP4
+// and the codec cannot detect, having no checksums, is not tried: flipped bits that
+// decode as other content.
 func TestDamagedFilms(t *testing.T) {
 	needsFFmpeg(t)
 	fill := func(b []byte, v byte) {
@@ -138,7 +140,8 @@ func TestDamagedFilms(t *testing.T) {
 	}
 }
 
-// A packet without content in a film of version 3 that is longer than its seven rows: there are enough frames left.
+// A packet without content, in a film of version 3 that is longer than its seven
+// rows. Enough frames remain, but the damage must still be found.
 func TestDamagedLongFilm(t *testing.T) {
 	needsFFmpeg(t)
 	set := filepath.Join(t.TempDir(), "set")
@@ -169,7 +172,8 @@ func TestDamagedLongFilm(t *testing.T) {
 	}
 }
 
-// A film that is a playlist, a manifest or a script leads to another film on the machine. None of it is followed.
+// A film that is really a playlist, a manifest or a script refers to another film on
+// the machine. It is never followed.
 func TestFilmsThatLeadElsewhere(t *testing.T) {
 	needsFFmpeg(t)
 	other, err := filepath.Abs("testdata/films/pixels/ep_0.mp4")
@@ -196,7 +200,8 @@ func TestFilmsThatLeadElsewhere(t *testing.T) {
 	}
 }
 
-// A script stands in for ffmpeg and would run for a minute: it ends with the conversion.
+// A script that takes the place of ffmpeg and would run for a minute ends with the
+// conversion.
 func TestFFmpegEnds(t *testing.T) {
 	bin := t.TempDir()
 	pid := filepath.Join(bin, "pid")
@@ -205,7 +210,8 @@ func TestFFmpegEnds(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	const film = "testdata/films/pixels/ep_0.mp4"
-	if os.Getenv("SCALEWM_TEST_KILLED") != "" { // the process that this test starts
+	// This is the process that the test starts.
+	if os.Getenv("SCALEWM_TEST_KILLED") != "" {
 		_, err := openFilm(t.Context(), film, 0)
 		for ; err == nil; time.Sleep(10 * time.Millisecond) {
 			if b, readErr := os.ReadFile(pid); readErr == nil {
@@ -268,7 +274,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// Times of a film's decoder.
+// checkTimes accepts any output.
 func FuzzTimes(f *testing.F) {
 	f.Add([]byte("# timecode format v2\n0\n100\n"), 10.)
 	f.Fuzz(func(t *testing.T, b []byte, fps float64) {
@@ -276,7 +282,7 @@ func FuzzTimes(f *testing.F) {
 	})
 }
 
-// Pictures of a film's decoder.
+// readPPM accepts any output.
 func FuzzPPM(f *testing.F) {
 	f.Add([]byte("P6\n1 1\n255\nabc"))
 	f.Fuzz(func(t *testing.T, b []byte) {

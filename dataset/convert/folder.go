@@ -13,22 +13,28 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// folder is a data set as stable_worldmodel records films and pictures: ep_len.npz, a .npz file
-// for each column with the rows of all episodes, and a folder for each camera with a film
-// ep_I.mp4 or pictures ep_I_step_J.jpeg (docs/sources.md#folder-of-films).
+// folder is a data set as stable-worldmodel records films and pictures: ep_len.npz,
+// one .npz file per column with the rows of all episodes, and one folder per camera
+// with films ep_I.mp4 or pictures ep_I_step_J.jpeg (docs/sources.md#folder-of-films).
 type folder struct {
-	ctx     context.Context
-	path    string
+	ctx  context.Context
+	path string
+	// columns has the rows of all episodes, by name.
 	columns map[string]array
 	lengths []int
+	// lengths and offsets are the number of rows and the first row of each episode.
 	offsets []int
-	camera  string   // a folder, "" where there are none
-	leftOut []string // columns and cameras, and why
+	// camera is the folder with the frames, or "" if there is none.
+	camera string
+	// leftOut has messages about columns and cameras that are left out.
+	leftOut []string
 }
 
-// arrayName is the name of the only array in each file.
+// arrayName is the name of the only array in each file, which np.savez gives to an
+// argument without a name.
 const arrayName = "arr_0"
 
+// openFolder reads all columns of a folder and chooses its camera.
 func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 	f := &folder{ctx: ctx, path: path, columns: map[string]array{}}
 	lengths, err := f.read("ep_len")
@@ -39,6 +45,8 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lengths of its episodes: %w", err)
 	}
+	// ep_offset.npz is not read: the rows of episodes follow one another, so the
+	// lengths determine the offsets.
 	rows := 0
 	for i, v := range n {
 		if v < 1 || v > maxEpisode {
@@ -54,7 +62,8 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 	var cameras []string
 	for _, e := range entries {
 		name, isColumn := strings.CutSuffix(e.Name(), ".npz")
-		st, err := os.Stat(filepath.Join(path, e.Name())) // follows links
+		// Unlike e, this follows links: cameras may be links to folders.
+		st, err := os.Stat(filepath.Join(path, e.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("%w (hint: copy what the link points to)", err)
 		}
@@ -66,7 +75,7 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 			if err == nil && a.rows() != rows {
 				err = fmt.Errorf("it has the shape %v, and the episodes have %d rows in all", a.shape, rows)
 			}
-			if errors.Is(err, errNoNumbers) {
+			if errors.Is(err, errNotNumeric) {
 				f.leftOut = append(f.leftOut, fmt.Sprintf("the column %s is left out: %v", name, err))
 			} else if err != nil {
 				return nil, fmt.Errorf("its column %s: %w", name, err)
@@ -75,20 +84,22 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 			}
 		}
 	}
-	f.camera, err = choose(cameras, camera, &f.leftOut)
+	f.camera, err = chooseCamera(cameras, camera, &f.leftOut)
 	return f, err
 }
 
-// maxEpisode is the longest episode that is believed.
+// maxEpisode bounds the rows of an episode, and the episodes of a data set. Larger
+// numbers are damage.
 const maxEpisode = 1 << 22
 
-// choose says which of several cameras gives the frames, "" where there are none.
-func choose(cameras []string, wanted string, leftOut *[]string) (camera string, err error) {
+// chooseCamera returns which of several cameras has the frames, or "" if there are none,
+// and appends messages about the others.
+func chooseCamera(cameras []string, requested string, leftOut *[]string) (camera string, err error) {
 	switch {
-	case wanted != "" && !slices.Contains(cameras, wanted):
-		return "", fmt.Errorf("it has no frames of the name %q (hint: --frames is one of %s)", wanted, strings.Join(cameras, ", "))
-	case wanted != "":
-		camera = wanted
+	case requested != "" && !slices.Contains(cameras, requested):
+		return "", fmt.Errorf("it has no frames called %q (hint: --frames is one of %s)", requested, strings.Join(cameras, ", "))
+	case requested != "":
+		camera = requested
 	case slices.Contains(cameras, "pixels"):
 		camera = "pixels"
 	case len(cameras) == 1:
@@ -107,6 +118,7 @@ func choose(cameras []string, wanted string, leftOut *[]string) (camera string, 
 	return camera, nil
 }
 
+// read reads the array of a .npz file.
 func (f *folder) read(name string) (array, error) {
 	arrays, err := readNPZ(filepath.Join(f.path, name+".npz"), &f.leftOut)
 	if err != nil {
@@ -121,12 +133,15 @@ func (f *folder) read(name string) (array, error) {
 
 func (f *folder) episodes() int { return len(f.lengths) }
 
+// close does nothing: films are closed after each episode.
 func (f *folder) close() {}
 
+// episode cuts the rows of an episode out of the columns and reads its frames.
 func (f *folder) episode(i int) (e episode, err error) {
 	e.source, e.leftOut = fmt.Sprintf("%d of %s", i, f.path), f.leftOut
 	arrays := map[string]array{}
 	for name, a := range f.columns {
+		// Bytes of a row.
 		row := len(a.data) / a.rows()
 		from, to := f.offsets[i], f.offsets[i]+f.lengths[i]
 		arrays[name] = array{dtype: a.dtype, shape: append([]int{f.lengths[i]}, a.shape[1:]...), data: a.data[from*row : to*row]}
@@ -139,7 +154,9 @@ func (f *folder) episode(i int) (e episode, err error) {
 	return e, e.take(arrays)
 }
 
-// frames are those of an episode: its film, or else its pictures.
+// frames returns the frames of an episode, from its film or else from its pictures. A
+// picture after the last row is an error: which rows the pictures belong to is then
+// unknown.
 func (f *folder) frames(i int) (array, error) {
 	base := filepath.Join(f.path, f.camera, fmt.Sprintf("ep_%d", i))
 	film, err := openFilm(f.ctx, base+".mp4", 0)
@@ -155,6 +172,7 @@ func (f *folder) frames(i int) (array, error) {
 		return array{}, err
 	}
 	name := func(step int, ending string) string { return fmt.Sprintf("%s_step_%d%s", base, step, ending) }
+	// The first ending that exists is used.
 	endings := []string{".jpeg", ".jpg", ".png"}
 	for _, ending := range endings {
 		path := name(f.lengths[i], ending)

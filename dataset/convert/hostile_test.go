@@ -17,7 +17,7 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// member is one of an archive.
+// member is one file of an archive.
 type member struct {
 	name string
 	data []byte
@@ -45,7 +45,7 @@ func archive(t testing.TB, members ...member) []byte {
 	return b.Bytes()
 }
 
-// central is where the entry n of the central directory begins.
+// central returns the position of entry n of the central directory.
 func central(b []byte, n int) int {
 	at := 0
 	for range n + 1 {
@@ -63,7 +63,7 @@ func write(t testing.TB, name string, b []byte) string {
 	return path
 }
 
-// Archives that would take memory beyond what their size can hold.
+// Archives that claim more memory than their size can hold.
 func TestHostileArchives(t *testing.T) {
 	le := binary.LittleEndian
 	zeros := npy(fmt.Sprintf(float32Header, 1<<20), string(make([]byte, 4<<20)))
@@ -112,7 +112,7 @@ func TestNamesOfMembers(t *testing.T) {
 	}
 }
 
-// Integers of all sizes are kept to the bit.
+// Integers of all sizes are converted exactly.
 func TestExactIntegers(t *testing.T) {
 	b := binary.LittleEndian.AppendUint64(nil, 1_790_000_000_000_000_001)
 	f, _, err := run(t, write(t, "x.npz", archive(t, member{"action.npy", npy(fmt.Sprintf(float32Header, 1), "abcd")},
@@ -135,7 +135,8 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 	return path
 }
 
-// A row with another number of values is an error, and so is one without, whatever the other rows hold.
+// A row with another number of values is an error, and so is one without values,
+// whatever the other rows contain.
 func TestRaggedRows(t *testing.T) {
 	type list struct{ V []float64 }
 	type row struct {
@@ -157,7 +158,8 @@ func TestRaggedRows(t *testing.T) {
 		}
 		defer table.close()
 		var a, m array
-		for from := range 2 { // rows of two episodes, in their order and again
+		// Rows of two episodes, in their order and again.
+		for from := range 2 {
 			if a, err = table.feature("action", leRobotFeature{"float32", []int{2}}, from, from+2); err == nil {
 				m, err = table.feature("m", leRobotFeature{"float64", []int{2, 3}}, from, from+2)
 			}
@@ -173,7 +175,8 @@ func TestRaggedRows(t *testing.T) {
 	}
 }
 
-// Numbers of a table become those of the declared type, or an error where it cannot hold them.
+// Numbers of a table are converted to the declared type, or give an error if it
+// cannot represent them.
 func TestNumbersOfTables(t *testing.T) {
 	for _, c := range []struct {
 		dtype    string
@@ -202,7 +205,8 @@ func TestNumbersOfTables(t *testing.T) {
 	}
 }
 
-// Tables of a few kilobytes that would take gigabytes: many rows, wide rows, many columns.
+// Tables of a few kilobytes that would use gigabytes: many rows, wide rows, many
+// columns.
 func TestTableBombs(t *testing.T) {
 	type tall struct {
 		Action float64 `parquet:"action,dict"`
@@ -236,7 +240,7 @@ func TestTableBombs(t *testing.T) {
 	}
 }
 
-// An archive is rejected or read, whatever is in it.
+// An archive of any content is read or gives an error.
 func FuzzNPZ(f *testing.F) {
 	one := npy(fmt.Sprintf(float32Header, 2), "abcdefgh")
 	f.Add(archive(f, member{"action.npy", one}, member{"a/b.npy", one}))
@@ -248,7 +252,9 @@ func FuzzNPZ(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		fuzztest.Read(t, 3*len(b), func() { // what deflate makes of a byte, 1032, and the archive's directory
+		// The limit allows what deflate makes of a byte, 1032, and the archive's
+		// directory.
+		fuzztest.Read(t, 3*len(b), func() {
 			if arrays, err := readNPZ(path, new([]string)); err == nil {
 				var e episode
 				_ = e.take(arrays)

@@ -16,31 +16,42 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// leRobot is a LeRobot set of version 2 (a table and a film for each episode) or 3 (many episodes
-// in each): docs/sources.md#lerobot.
+// leRobot is a LeRobot data set of version 2, with a table and a film for each
+// episode, or of version 3, with many episodes in each (docs/sources.md#lerobot).
+// Tables and films are opened one at a time, in the order of the episodes.
 type leRobot struct {
 	ctx     context.Context
 	path    string
 	note    func(string)
 	info    leRobotInfo
 	version int
+	// camera is the feature whose frames are read, or "".
 	camera  string
 	leftOut []string
+	// located are the episodes, sorted by number.
 	located []leRobotEpisode
-	uses    map[string]*leRobotUse // of tables and films, by path
-	table   *table                 // that was read last
-	film    *film                  // that is open, nil where none is
+	// uses counts what episodes have taken from tables and films, by path.
+	uses map[string]*leRobotUse
+	// table is the open table, or nil.
+	table *table
+	// film is the open film, or nil.
+	film *film
 }
 
-// leRobotUse is what episodes take from a table or film.
+// leRobotUse is what episodes have taken from one table or film. When the last of
+// them was read, every row and frame must be accounted for.
 type leRobotUse struct {
-	episodes int // that are still to be read
-	taken    int // rows or frames of those that were read
-	end      int // the frame after the last one of these
-	last     int // number of the episode that was read last
+	// episodes is the number of episodes still to be read.
+	episodes int
+	// taken is the number of rows or frames taken so far.
+	taken int
+	// end is the frame after the last one taken.
+	end int
+	// last is the number of the episode that was read last.
+	last int
 }
 
-// leRobotInfo is what meta/info.json says.
+// leRobotInfo is the content of meta/info.json.
 type leRobotInfo struct {
 	Version   string                    `json:"codebase_version"`
 	FPS       float64                   `json:"fps"`
@@ -49,27 +60,34 @@ type leRobotInfo struct {
 	Features  map[string]leRobotFeature `json:"features"`
 }
 
+// leRobotFeature is the type and the shape of a row of a feature.
 type leRobotFeature struct {
 	Type  string `json:"dtype"`
 	Shape []int  `json:"shape"`
 }
 
-// isFrames says that a feature is a camera's.
+// isFrames reports whether a feature is a camera.
 func (f leRobotFeature) isFrames() bool { return f.Type == "video" || f.Type == "image" }
 
 // leRobotEpisode says where an episode is stored.
 type leRobotEpisode struct {
-	index, rows int    // rows is 0 where the set does not say it
-	data, film  string // paths
-	first       int    // frame of the film
+	// index is the episode's number, and rows its length, or 0 if that is not
+	// declared.
+	index, rows int
+	// data and film are paths below the folder.
+	data, film string
+	// first is the episode's first frame in the film.
+	first int
 }
 
-// What stable_worldmodel calls the features of a LeRobot set; frames are its pixels.
+// leRobotNames has the names that stable-worldmodel gives to features of a LeRobot
+// data set. The frames become pixels.
 var leRobotNames = map[string]string{"observation.state": "proprio"}
 
-// leRobotIndices number rows and are made anew.
+// leRobotIndices are features that number rows. The writer makes its own.
 var leRobotIndices = []string{"index", "episode_index", "frame_index"}
 
+// openLeRobot reads the metadata of a data set and finds its episodes.
 func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*leRobot, error) {
 	l := &leRobot{ctx: ctx, path: path, note: note, uses: map[string]*leRobotUse{}}
 	b, err := safefile.Read(filepath.Join(path, "meta", "info.json"), safefile.MaxRecord)
@@ -79,6 +97,7 @@ func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*
 	if err != nil {
 		return nil, fmt.Errorf("its meta/info.json: %w", err)
 	}
+	// parse has made sure that the version begins with v2. or v3.
 	l.version = int(l.info.Version[1] - '0')
 	var cameras []string
 	for name, f := range l.info.Features {
@@ -87,7 +106,7 @@ func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*
 		}
 	}
 	slices.Sort(cameras)
-	if l.camera, err = choose(cameras, camera, &l.leftOut); err != nil {
+	if l.camera, err = chooseCamera(cameras, camera, &l.leftOut); err != nil {
 		return nil, err
 	}
 	if l.version == 3 {
@@ -101,7 +120,8 @@ func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*
 	return l, l.count()
 }
 
-// parse reads and checks info.json. Names of features become parts of paths.
+// parse parses and checks info.json. Names of features become parts of paths, so they
+// must not lead out of the folder.
 func (i *leRobotInfo) parse(b []byte) error {
 	if err := json.Unmarshal(b, i); err != nil {
 		return fmt.Errorf("%w (hint: is it a LeRobot set?)", err)
@@ -110,11 +130,11 @@ func (i *leRobotInfo) parse(b []byte) error {
 		return fmt.Errorf("it has the version %q (hint: versions 2 and 3 are read; lerobot converts older ones)", i.Version)
 	}
 	if i.Episodes < 0 || i.Episodes > maxEpisode || !(i.FPS > 0) || i.FPS > 1e6 || i.ChunkSize < 1 && i.Version[1] == '2' {
-		return fmt.Errorf("it has %d episodes, %d a chunk, at %g frames a second (hint: is the file whole?)", i.Episodes, i.ChunkSize, i.FPS)
+		return fmt.Errorf("it has %d episodes, %d per chunk, at %g frames per second (hint: is the file complete?)", i.Episodes, i.ChunkSize, i.FPS)
 	}
 	for name, f := range i.Features {
 		if !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) {
-			return fmt.Errorf("it has a feature %q, which is no name", name)
+			return fmt.Errorf("it has a feature %q, which is not a valid name", name)
 		}
 		n := 1
 		for _, edge := range f.Shape {
@@ -127,12 +147,15 @@ func (i *leRobotInfo) parse(b []byte) error {
 	return nil
 }
 
-// locate reads where the episodes of version 3 are.
+// locate reads from meta/episodes where the episodes of version 3 are.
 func (l *leRobot) locate() error {
 	files, err := fs.Glob(os.DirFS(l.path), "meta/episodes/chunk-*/file-*.parquet")
 	if err != nil {
 		return err
 	}
+	// The columns of meta/episodes that say where an episode is. A film may have the
+	// frames of many episodes, of which this one's are the times from from_timestamp
+	// to to_timestamp.
 	columns := []string{"episode_index", "data/chunk_index", "data/file_index", "length"}
 	if l.info.Features[l.camera].Type == "video" {
 		for _, name := range []string{"chunk_index", "file_index", "from_timestamp", "to_timestamp"} {
@@ -146,6 +169,8 @@ func (l *leRobot) locate() error {
 		}
 		values := map[string][]float64{}
 		for _, column := range columns {
+			// Length and end are missing in some data sets. If present they are
+			// checked.
 			if err == nil && (t.has(column) || column != "length" && !strings.HasSuffix(column, "/to_timestamp")) {
 				values[column], err = t.numbers(column, 1)
 			}
@@ -169,9 +194,11 @@ func (l *leRobot) locate() error {
 	return nil
 }
 
-// place makes an episode of version 3 of a row of meta/episodes, which has the columns of at.
+// place returns the episode of version 3 that a row of meta/episodes describes; at
+// has the columns of the row. Times must be those of frames, since rounding a wrong
+// time would shift frames against rows.
 func (i *leRobotInfo) place(at map[string]float64, camera string) (e leRobotEpisode, err error) {
-	whole := func(column string, least int) int {
+	integer := func(column string, least int) int {
 		v := at[column]
 		if !(v >= float64(least) && v <= maxEpisode && v == math.Trunc(v)) {
 			err = fmt.Errorf("its %s is %g, not a whole number from %d to %d", column, v, least, maxEpisode)
@@ -179,33 +206,37 @@ func (i *leRobotInfo) place(at map[string]float64, camera string) (e leRobotEpis
 		}
 		return int(v)
 	}
-	e.index = whole("episode_index", 0)
-	e.data = fmt.Sprintf("data/chunk-%03d/file-%03d.parquet", whole("data/chunk_index", 0), whole("data/file_index", 0))
+	e.index = integer("episode_index", 0)
+	e.data = fmt.Sprintf("data/chunk-%03d/file-%03d.parquet", integer("data/chunk_index", 0), integer("data/file_index", 0))
 	if _, ok := at["length"]; ok {
-		e.rows = whole("length", 1)
+		e.rows = integer("length", 1)
 	}
 	film := "videos/" + camera
 	if from, ok := at[film+"/from_timestamp"]; ok && err == nil {
-		e.film = fmt.Sprintf("%s/chunk-%03d/file-%03d.mp4", film, whole(film+"/chunk_index", 0), whole(film+"/file_index", 0))
+		e.film = fmt.Sprintf("%s/chunk-%03d/file-%03d.mp4", film, integer(film+"/chunk_index", 0), integer(film+"/file_index", 0))
+		// Timestamps are float64 seconds, so allow for rounding, but not for a time
+		// between two frames.
 		first := math.Round(from * i.FPS)
 		if !(first >= 0 && first <= 1<<31 && math.Abs(from*i.FPS-first) <= .25) {
-			return e, fmt.Errorf("its %s/from_timestamp is %g s, not the time of a frame at %g frames a second", film, from, i.FPS)
+			return e, fmt.Errorf("its %s/from_timestamp is %g s, not the time of a frame at %g frames per second", film, from, i.FPS)
 		}
 		e.first = int(first)
 		if to, ok := at[film+"/to_timestamp"]; ok {
+			// The duration must be that of the rows, to within half a frame.
 			n := (to - from) * i.FPS
 			if e.rows == 0 {
 				e.rows = int(math.Round(max(1, min(n, maxEpisode))))
 			}
 			if !(math.Abs(n-float64(e.rows)) < .5) {
-				return e, fmt.Errorf("its film lasts from %g to %g s, not the time of %d rows at %g frames a second", from, to, e.rows, i.FPS)
+				return e, fmt.Errorf("its film lasts from %g to %g s, not the time of %d rows at %g frames per second", from, to, e.rows, i.FPS)
 			}
 		}
 	}
 	return e, err
 }
 
-// list makes the episodes of version 2, which are those of meta/episodes.jsonl where it exists.
+// list finds the episodes of version 2: those in meta/episodes.jsonl if it exists,
+// and otherwise the first total_episodes.
 func (l *leRobot) list() error {
 	b, err := safefile.Read(filepath.Join(l.path, "meta", "episodes.jsonl"), safefile.MaxMetrics)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -226,7 +257,7 @@ func (l *leRobot) list() error {
 	return nil
 }
 
-// parseEpisodes reads meta/episodes.jsonl.
+// parseEpisodes parses meta/episodes.jsonl.
 func parseEpisodes(b []byte) (all []leRobotEpisode, err error) {
 	for d := json.NewDecoder(bytes.NewReader(b)); d.More(); {
 		at := struct {
@@ -241,7 +272,8 @@ func parseEpisodes(b []byte) (all []leRobotEpisode, err error) {
 	return all, nil
 }
 
-// count sorts the episodes and checks that none is missing or listed twice.
+// count sorts the episodes and checks that their number is the declared one and that
+// none is listed twice.
 func (l *leRobot) count() error {
 	slices.SortFunc(l.located, func(a, b leRobotEpisode) int { return a.index - b.index })
 	for i, e := range l.located {
@@ -276,6 +308,7 @@ func (l *leRobot) close() {
 	}
 }
 
+// episode reads the features and the frames of an episode.
 func (l *leRobot) episode(i int) (e episode, err error) {
 	at := l.located[i]
 	e.source, e.leftOut = fmt.Sprintf("%d of %s", at.index, l.path), slices.Clone(l.leftOut)
@@ -297,7 +330,7 @@ func (l *leRobot) episode(i int) (e episode, err error) {
 			continue
 		}
 		a, err := l.table.feature(name, f, from, to)
-		if errors.Is(err, errNoNumbers) {
+		if errors.Is(err, errNotNumeric) {
 			e.leftOut = append(e.leftOut, fmt.Sprintf("the feature %s is left out: %v", name, err))
 			continue
 		}
@@ -312,7 +345,7 @@ func (l *leRobot) episode(i int) (e episode, err error) {
 	slices.Sort(e.leftOut)
 	switch l.info.Features[l.camera].Type {
 	case "video":
-		arrays["pixels"], err = l.filmed(at, to-from)
+		arrays["pixels"], err = l.videoFrames(at, to-from)
 	case "image":
 		arrays["pixels"], err = l.table.pictures(l.camera, from, to)
 	}
@@ -322,7 +355,8 @@ func (l *leRobot) episode(i int) (e episode, err error) {
 	return e, e.take(arrays)
 }
 
-// rows finds those of an episode in its table, which is open.
+// rows finds the rows [from, to) of an episode in the open table. They must be
+// consecutive, in the order of frame_index, and as many as declared.
 func (l *leRobot) rows(at leRobotEpisode) (from, to int, err error) {
 	var index []float64
 	numbers, err := l.table.numbers("episode_index", 1)
@@ -334,6 +368,7 @@ func (l *leRobot) rows(at leRobotEpisode) (from, to int, err error) {
 	}
 	const sorted = "(hint: sort the table by episode_index and frame_index; are rows missing?)"
 	n := 0
+	// The table may have rows of other episodes before and after.
 	for row, number := range numbers {
 		if number != float64(at.index) {
 			continue
@@ -355,6 +390,8 @@ func (l *leRobot) rows(at leRobotEpisode) (from, to int, err error) {
 	if at.rows > 0 && n != at.rows {
 		return 0, 0, fmt.Errorf("it has %d rows of the episode, and meta says %d (hint: copy the set again)", n, at.rows)
 	}
+	// When the last episode of the table was read, all its rows must have been taken:
+	// others would be rows that metadata do not mention.
 	use := l.uses[at.data]
 	use.episodes, use.taken = use.episodes-1, use.taken+n
 	if use.episodes == 0 && use.taken != len(numbers) {
@@ -363,15 +400,16 @@ func (l *leRobot) rows(at leRobotEpisode) (from, to int, err error) {
 	return from, from + n, err
 }
 
-// has says that a table has a column.
+// has reports whether a table has a column.
 func (t *table) has(name string) bool {
 	return slices.ContainsFunc(t.file.Schema().Columns(), func(path []string) bool { return path[0] == name })
 }
 
-// filmed are the n frames of an episode. Episodes follow one another in a film, which is decoded once
-// and to its end.
-func (l *leRobot) filmed(at leRobotEpisode, n int) (a array, err error) {
+// videoFrames returns the n frames of an episode from its film. Episodes follow one
+// another in a film, which is decoded once, to its end.
+func (l *leRobot) videoFrames(at leRobotEpisode, n int) (a array, err error) {
 	path, use := filepath.Join(l.path, at.film), l.uses[at.film]
+	// The film is decoded forwards only, and two episodes cannot share a frame.
 	if at.first < use.end {
 		return a, fmt.Errorf("its frames of the film %s begin at %d, and those of the episode %d end at %d (hint: frames belong to one episode, and episodes follow one another in a film; was the set merged wrongly?)", path, at.first, use.last, use.end)
 	}
@@ -391,6 +429,8 @@ func (l *leRobot) filmed(at leRobotEpisode, n int) (a array, err error) {
 	if use.episodes > 0 {
 		return a, nil
 	}
+	// In version 2 a film has exactly the frames of its episode. In version 3 it may
+	// have frames that no episode uses; they are reported.
 	if l.version == 2 {
 		return a, l.film.finish(n)
 	}

@@ -14,7 +14,7 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// A row of a table without frame_index, and with it.
+// Rows of a table without frame_index and with it.
 type (
 	plainRow struct {
 		Episode int64     `parquet:"episode_index"`
@@ -44,7 +44,8 @@ func writeTable[T any](t *testing.T, path string, rows []T) {
 	}
 }
 
-// writeInfo writes meta/info.json of a set at 10 frames a second, and meta/episodes.jsonl if it is not empty.
+// writeInfo writes meta/info.json of a data set at 10 frames per second, and
+// meta/episodes.jsonl if that is not empty.
 func writeInfo(t *testing.T, set, version string, episodes int, camera, jsonl string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"codebase_version": %q, "fps": 10, "total_episodes": %d, "chunks_size": 1000, "features": {"action": {"dtype": "float32", "shape": [2]}%s}}`, version, episodes, camera)
@@ -57,7 +58,8 @@ func writeInfo(t *testing.T, set, version string, episodes int, camera, jsonl st
 	}
 }
 
-// leRobotRows are rows of episode and frame_index, with actions that say which they are.
+// leRobotRows returns rows of the given episode and frame_index, with actions that
+// identify them.
 func leRobotRows(at ...[2]int64) (rows []leRobotRow) {
 	for _, v := range at {
 		rows = append(rows, leRobotRow{v[0], v[1], []float32{float32(v[0]), float32(v[1])}})
@@ -65,7 +67,8 @@ func leRobotRows(at ...[2]int64) (rows []leRobotRow) {
 	return rows
 }
 
-// The rows of an episode are all of its table's, in the order of frame_index. want is "" where they are.
+// The rows of an episode must be all of those in its table, in the order of
+// frame_index. want is "" if they are.
 func TestRowsOfLeRobot(t *testing.T) {
 	one := `{"episode_index": 0, "length": 3}` + "\n"
 	for name, is := range map[string]struct {
@@ -112,7 +115,8 @@ func TestRowsOfLeRobot(t *testing.T) {
 	}
 }
 
-// Without frame_index the rows are taken as they are, and pieces are refused all the same. Numbers may have gaps.
+// Without frame_index the rows are used in their order, and an episode in several
+// pieces is still an error. Episode numbers may have gaps.
 func TestPlainRowsOfLeRobot(t *testing.T) {
 	set := t.TempDir()
 	writeInfo(t, set, "v2.1", 2, "", `{"episode_index": 2, "length": 1}{"episode_index": 0, "length": 2}`)
@@ -129,7 +133,8 @@ func TestPlainRowsOfLeRobot(t *testing.T) {
 	}
 }
 
-// Where the episodes of version 3 are: numbers that are none, times that no frame has, and lengths that differ.
+// Where the episodes of version 3 are: invalid numbers, times of no frame, and
+// lengths that differ.
 func TestPlacesOfLeRobot(t *testing.T) {
 	right := leRobotPlace{Length: 3, From: .3, To: .6}
 	for name, is := range map[string]struct {
@@ -165,7 +170,8 @@ func TestPlacesOfLeRobot(t *testing.T) {
 	}
 }
 
-// Frames of the film belong to one episode; its seven are those of the two episodes of 3 and 4 rows.
+// Each frame of the film belongs to one episode. Its seven frames are those of the
+// two episodes of 3 and 4 rows.
 func TestRangesOfLeRobot(t *testing.T) {
 	needsFFmpeg(t)
 	set := filepath.Join(t.TempDir(), "set")
@@ -193,7 +199,7 @@ func TestRangesOfLeRobot(t *testing.T) {
 	}
 }
 
-// A camera's folder may be a link, and its pictures are as many as the rows.
+// A camera's folder may be a link. It must have as many pictures as there are rows.
 func TestCameraOfFolder(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "set")
 	if err := os.CopyFS(set, os.DirFS("testdata/pictures")); err != nil {
@@ -224,7 +230,8 @@ func TestCameraOfFolder(t *testing.T) {
 	}
 }
 
-// An episode's numbers are whole and its frames within a film, or it is refused.
+// An episode is accepted only if its numbers are integers and its frames are within a
+// film.
 func FuzzLeRobotEpisodes(f *testing.F) {
 	f.Add([]byte(`{"episode_index": 0, "length": 3}{"episode_index": 1, "length": 4}`), 10., 1., 0., 0., 4., .3, .7)
 	f.Fuzz(func(t *testing.T, b []byte, fps, index, chunk, file, length, from, to float64) {

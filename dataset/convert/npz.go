@@ -11,13 +11,14 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// npzFiles are .npz files, an episode each.
+// npzFiles are the paths of .npz files with one episode each.
 type npzFiles []string
 
 func (f npzFiles) episodes() int { return len(f) }
 
 func (f npzFiles) close() {}
 
+// episode reads all arrays of file i into memory.
 func (f npzFiles) episode(i int) (e episode, err error) {
 	e.source = f[i]
 	arrays, err := readNPZ(f[i], &e.leftOut)
@@ -27,8 +28,9 @@ func (f npzFiles) episode(i int) (e episode, err error) {
 	return e, e.take(arrays)
 }
 
-// readNPZ reads the arrays of a .npz file by name, without those that the writer makes.
-// It appends to leftOut which members are no columns.
+// readNPZ reads the arrays of a .npz file by name, except indices of episodes and
+// steps, which the writer makes. It appends a message to leftOut for each member that
+// is not a column.
 func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
@@ -43,7 +45,7 @@ func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (hint: np.savez writes such files)", err)
 	}
-	if err := believableMembers(z.File); err != nil {
+	if err := checkMembers(z.File); err != nil {
 		return nil, fmt.Errorf("%w (hint: the file is damaged or made to exhaust memory; np.savez writes plain ones)", err)
 	}
 	arrays := map[string]array{}
@@ -52,7 +54,7 @@ func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 		fault := hdf5.NameFault(name)
 		switch {
 		case !ok:
-			fault = "it is no .npy file"
+			fault = "it is not a .npy file"
 		case fault == "" && isIndex(name):
 			continue
 		}
@@ -72,11 +74,14 @@ func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 	return arrays, nil
 }
 
-// believableMembers checks, before anything is decompressed, that the members of an archive have different
-// names and places and that their sizes are possible: deflate makes at most 1032 bytes of one
-// (https://zlib.net/zlib_tech.html).
-func believableMembers(members []*zip.File) error {
+// checkMembers checks, before anything is decompressed, that the members of an
+// archive have different names and do not overlap, and that their sizes are possible:
+// deflate produces at most 1032 bytes from one (https://zlib.net/zlib_tech.html).
+// Overlapping members are how small archives expand to enormous sizes.
+func checkMembers(members []*zip.File) error {
 	const ratio, localHeader = 1032, 30
+	// place is the range of a member in the file, with the fixed part of its local
+	// header.
 	type place struct{ from, to int64 }
 	var places []place
 	names, left := map[string]bool{}, uint64(maxArrays)
@@ -105,5 +110,6 @@ func believableMembers(members []*zip.File) error {
 	return nil
 }
 
-// isIndex says that a column numbers episodes or steps, which the writer does anew.
+// isIndex reports whether a column only numbers episodes or steps. The writer makes
+// those itself.
 func isIndex(name string) bool { return hdf5.IsIndex(name) || name == "ep_len" || name == "ep_offset" }

@@ -17,32 +17,40 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// table is a Parquet file.
+// table is an open Parquet file. Rows are read in ascending order; columns remember
+// where they are, since a page cannot be read from its middle.
 type table struct {
-	path    string
-	f       *os.File
-	size    int64
-	file    *parquet.File
-	cache   map[string][]float64 // index columns
+	path string
+	f    *os.File
+	size int64
+	file *parquet.File
+	// cache has index columns, which are read completely.
+	cache   map[string][]float64
 	columns map[string]*column
-	charged map[[2]int]bool // column chunks by row group and leaf
-	bytes   int64           // that further pages may claim
-	values  int64
+	// charged has the column chunks, by row group and leaf, that count in bytes and
+	// values.
+	charged map[[2]int]bool
+	// bytes and values are what further pages may claim.
+	bytes  int64
+	values int64
 }
 
-// maxValues bounds the numbers of a table, and of its columns together, by the file's size. A row
-// of a recording has some numbers that do not compress to nothing, such as a timestamp.
+// maxValues bounds the numbers of a table, and of its columns together, by the size
+// of the file. In recordings each row has some numbers that do not compress to
+// nothing, such as a timestamp.
 func maxValues(size int64) int64 { return 1<<18 + 32*size }
 
+// openTable opens a Parquet file and checks its footer. Page indexes and Bloom
+// filters are skipped: they are not needed, and less of the file has to be trusted.
 func openTable(path string) (t *table, err error) {
-	defer hostile(path, &err)
+	defer recoverDamage(path, &err)
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}
 	st, err := f.Stat()
 	if err == nil {
-		err = wholeFooter(f, st.Size())
+		err = checkFooter(f, st.Size())
 	}
 	if err == nil {
 		t = &table{path: path, f: f, size: st.Size(), cache: map[string][]float64{}, columns: map[string]*column{}, charged: map[[2]int]bool{},
@@ -54,14 +62,15 @@ func openTable(path string) (t *table, err error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("reading the table %s: %w (hint: was it copied whole?)", path, err)
+		return nil, fmt.Errorf("reading the table %s: %w (hint: was it copied completely?)", path, err)
 	}
 	return t, nil
 }
 
-// wholeFooter refuses a file whose footer is longer than the file, since the library takes the
-// memory first: the last eight bytes are its length and PAR1.
-func wholeFooter(f *os.File, size int64) error {
+// checkFooter returns an error if the footer claims to be longer than the file,
+// because the library would allocate that memory first. The last eight bytes of the
+// file are the footer's length and PAR1.
+func checkFooter(f *os.File, size int64) error {
 	var end [8]byte
 	if _, err := f.ReadAt(end[:], max(0, size-int64(len(end)))); err != nil || string(end[4:]) != "PAR1" {
 		return errors.New("it does not end as a Parquet file")
@@ -79,14 +88,16 @@ func (t *table) close() {
 	t.f.Close()
 }
 
-// hostile turns a panic of the library into an error: it trusts what a file says.
-func hostile(path string, err *error) {
+// recoverDamage, when deferred, turns a panic of the library into an error. The library
+// trusts the content of a file and panics on damage.
+func recoverDamage(path string, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("reading the table %s: it is damaged: %v (hint: copy it again)", path, r)
 	}
 }
 
-// numbers are the values of a column with width in each row, for indices.
+// numbers returns all values of a column, with width values per row. It is for index
+// columns, which are small.
 func (t *table) numbers(name string, width int) (v []float64, err error) {
 	if v, ok := t.cache[name]; ok {
 		return v, nil
@@ -102,22 +113,29 @@ func (t *table) numbers(name string, width int) (v []float64, err error) {
 	return v, err
 }
 
-// column reads the values of a leaf in their order.
+// column reads the values of one leaf of the schema in order.
 type column struct {
-	t        *table
-	leaf     int
-	depth    int // of lists
+	t    *table
+	leaf int
+	// depth is the number of nested lists.
+	depth    int
 	unsigned bool
-	group    int // row group
-	rows     int // of the group, that began
-	row      int // of the table, that began
-	pages    parquet.Pages
-	values   parquet.ValueReader
-	buffer   []parquet.Value
-	ready    []parquet.Value // of buffer
+	// group is the current row group.
+	group int
+	// rows is the number of rows of the group that have begun, and row that of the
+	// table.
+	rows   int
+	row    int
+	pages  parquet.Pages
+	values parquet.ValueReader
+	buffer []parquet.Value
+	// ready is the part of buffer that was not taken yet.
+	ready []parquet.Value
 }
 
-// column is the only leaf of a column, or its leaf of a name, at the beginning of a row or before it.
+// column returns the reader of a column, positioned at row or before it. A name with
+// a zero byte selects a leaf of a column with several. A reader that is past row is
+// replaced by a new one.
 func (t *table) column(name string, row int) (*column, error) {
 	if c := t.columns[name]; c != nil && c.row <= row {
 		return c, nil
@@ -140,7 +158,7 @@ func (t *table) column(name string, row int) (*column, error) {
 		t.columns[name] = c
 		return c, nil
 	}
-	return nil, errors.New("it is not there")
+	return nil, errors.New("there is no such column")
 }
 
 func (c *column) close() {
@@ -150,7 +168,7 @@ func (c *column) close() {
 	c.pages, c.values, c.ready = nil, nil, nil
 }
 
-// peek makes the next value ready, or returns io.EOF.
+// peek makes at least one value ready, or returns io.EOF.
 func (c *column) peek() error {
 	for len(c.ready) == 0 {
 		if c.values == nil {
@@ -169,12 +187,13 @@ func (c *column) peek() error {
 	return nil
 }
 
-// nextPage opens the next page. In each row group all columns must have as many rows as the group.
+// nextPage opens the next page. In each row group, every column must have as many
+// rows as the group.
 func (c *column) nextPage() error {
 	groups := c.t.file.RowGroups()
 	for c.group < len(groups) {
 		if c.pages == nil {
-			if err := c.t.believable(c.group, c.leaf); err != nil {
+			if err := c.t.checkPages(c.group, c.leaf); err != nil {
 				return err
 			}
 			c.pages, c.rows = groups[c.group].ColumnChunks()[c.leaf].Pages(), 0
@@ -196,19 +215,20 @@ func (c *column) nextPage() error {
 	return io.EOF
 }
 
-// read passes the values of rows [from, to) to take; shape is that of each row. A row with another number of
-// values, or without, is an error.
+// read passes the values of rows [from, to) to take, in order. shape is that of each
+// row; a row with another number of values, with a missing value or with lists of
+// other lengths is an error. Parquet marks the start of a row by repetition level 0.
 func (t *table) read(name string, from, to int, shape []int, take func(x parquet.Value, unsigned bool) error) (err error) {
 	top, _, _ := strings.Cut(name, "\x00")
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("the column %s of the table %s: %w", top, t.path, err)
 		}
-		if err != nil && !errors.Is(err, errNoNumbers) && !strings.Contains(err.Error(), "(hint: ") {
+		if err != nil && !errors.Is(err, errNotNumeric) && !strings.Contains(err.Error(), "(hint: ") {
 			err = fmt.Errorf("%w (hint: every row has the same number of values; copy the file again, or record the set again)", err)
 		}
 	}()
-	defer hostile(t.path, &err)
+	defer recoverDamage(t.path, &err)
 	c, err := t.column(name, from)
 	if err != nil {
 		return err
@@ -217,16 +237,21 @@ func (t *table) read(name string, from, to int, shape []int, take func(x parquet
 	for _, n := range shape {
 		width *= n
 	}
-	k := width // values of the present row, of which those before from are skipped
+	// k counts the values of the current row. It starts as if a complete row had
+	// ended.
+	k := width
 	for {
 		err := c.peek()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+		// The end of the column also ends its last row, so both cases check the row
+		// before.
 		starts := err != nil || c.ready[0].RepetitionLevel() == 0
 		if starts && c.row > from && k != width {
 			return fmt.Errorf("row %d has %d values instead of %d", c.row-1, k, width)
 		}
+		// Value c.ready[0] begins row to, and remains ready for the next call.
 		if starts && c.row == to {
 			return nil
 		}
@@ -246,6 +271,8 @@ func (t *table) read(name string, from, to int, shape []int, take func(x parquet
 			return fmt.Errorf("row %d has no value", c.row-1)
 		case k == width:
 			return fmt.Errorf("row %d has more than %d values", c.row-1, width)
+		// A row of a matrix is a list of lists, whose lengths the number of values
+		// does not show.
 		case k > 0 && c.depth > 1 && !nested(x.RepetitionLevel(), k, shape):
 			return fmt.Errorf("row %d has lists of different lengths, and its shape is %v", c.row-1, shape)
 		}
@@ -256,7 +283,8 @@ func (t *table) read(name string, from, to int, shape []int, take func(x parquet
 	}
 }
 
-// nested says that value k of a row begins a list at the level of lists that the shape says.
+// nested reports whether value k of a row begins a list at the nesting level that
+// shape implies.
 func nested(level, k int, shape []int) bool {
 	axis := len(shape)
 	for n := 1; axis > 1; axis-- {
@@ -267,10 +295,12 @@ func nested(level, k int, shape []int) bool {
 	return level == axis
 }
 
-// appendNumber appends a value in a type of data sets, which must hold an integer exactly and be large enough for other numbers.
+// appendNumber appends a value in a type of data sets. An integer must be represented
+// exactly, and another number must be in range.
 func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]byte, error) {
 	le, unused := binary.LittleEndian, 64-8*widths[dtype]
-	var bits uint64 // of an integer; v is it or another number as float64
+	// bits is an integer, and v any number as float64.
+	var bits uint64
 	var v float64
 	exact, integer := true, true
 	switch x.Kind() {
@@ -285,30 +315,34 @@ func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]b
 	case parquet.Int64:
 		bits = x.Uint64()
 	case parquet.Float:
-		if dtype == "float32" { // NaNs keep their bits
+		// Copy the bits, so that NaNs keep theirs.
+		if dtype == "float32" {
 			return le.AppendUint32(dst, math.Float32bits(x.Float())), nil
 		}
 		v, integer = float64(x.Float()), false
 	case parquet.Double:
 		v, integer = x.Double(), false
 	default:
-		return dst, errNoNumbers
+		return dst, errNotNumeric
 	}
-	whole := int64(bits)
-	large := unsigned && whole < 0 // beyond int64
+	signed := int64(bits)
+	// The integer is beyond int64.
+	large := unsigned && signed < 0
 	if integer && dtype[0] == 'f' {
-		v, exact = float64(whole), !large && whole >= -1<<53 && whole <= 1<<53
+		v, exact = float64(signed), !large && signed >= -1<<53 && signed <= 1<<53
 	}
 	switch dtype[0] {
 	case 'f':
-		if bits = math.Float64bits(v); dtype == "float32" { // a double is rounded to the type that the set declares
+		// A double is rounded to the declared type float32, but must not become
+		// infinite.
+		if bits = math.Float64bits(v); dtype == "float32" {
 			f := float32(v)
 			bits, exact = uint64(math.Float32bits(f)), exact && (!integer || float64(f) == v) && (!math.IsInf(float64(f), 0) || math.IsInf(v, 0))
 		}
 	case 'u':
-		exact = integer && (large || whole >= 0) && bits<<unused>>unused == bits
+		exact = integer && (large || signed >= 0) && bits<<unused>>unused == bits
 	default:
-		exact = integer && !large && whole<<unused>>unused == whole
+		exact = integer && !large && signed<<unused>>unused == signed
 	}
 	if !exact {
 		return dst, fmt.Errorf("%v is not a value of the type %s", x, dtype)
@@ -316,24 +350,27 @@ func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]b
 	return append(dst, le.AppendUint64(make([]byte, 0, 8), bits)[:widths[dtype]]...), nil
 }
 
-// believable looks at the headers of a column's pages before the library does, which takes the
-// memory that they claim. The pages of all columns that are read are together at most 128 times the file
-// and 1 MB, with at most maxValues values; writers stay far below that, since what could be compressed
-// further is encoded before.
-func (t *table) believable(group, column int) error {
+// checkPages checks the headers of a column's pages before the library reads them,
+// because the library allocates the memory that they claim. The pages of all columns
+// that are read may claim at most 128 times the size of the file and 1 MB, and
+// maxValues values. Real writers stay far below: data that could be compressed
+// further are encoded first.
+func (t *table) checkPages(group, column int) error {
 	if t.charged[[2]int{group, column}] {
 		return nil
 	}
 	t.charged[[2]int{group, column}] = true
+	// A dictionary page, if there is one, comes before the data pages.
 	chunk := t.file.Metadata().RowGroups[group].Columns[column].MetaData
 	at, left := chunk.DataPageOffset, chunk.TotalCompressedSize
 	if d := chunk.DictionaryPageOffset; d > 0 {
 		at = min(at, d)
 	}
 	if at < 0 || left < 0 || at > t.size-left {
-		return errors.New("its pages lie outside of the file")
+		return errors.New("its pages are outside the file")
 	}
-	lead := make([]byte, 16<<10) // a header, whose statistics are short
+	// Enough for a header, whose statistics are short.
+	lead := make([]byte, 16<<10)
 	for left > 0 {
 		n, err := t.f.ReadAt(lead[:min(left, int64(len(lead)))], at)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -345,6 +382,8 @@ func (t *table) believable(group, column int) error {
 			return fmt.Errorf("the header of a page: %w", err)
 		}
 		size := int64(r.BytesRead()) + int64(h.CompressedPageSize)
+		// least is the smallest of all declared sizes and counts. A negative one is
+		// damage, and the library would use it as a length.
 		least := min(h.CompressedPageSize, h.UncompressedPageSize)
 		t.bytes -= int64(h.UncompressedPageSize)
 		for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
@@ -354,6 +393,7 @@ func (t *table) believable(group, column int) error {
 		if least < 0 || size > left || t.bytes < 0 || t.values < 0 {
 			return errors.New("its pages claim more than the file can hold")
 		}
+		// In pages of version 2 the levels come before the compressed values.
 		levels := int64(h.DataPageHeaderV2.V.DefinitionLevelsByteLength) + int64(h.DataPageHeaderV2.V.RepetitionLevelsByteLength)
 		if within := claimed(chunk.Codec, lead[min(int64(n), int64(r.BytesRead())+levels):n]); within > uint64(h.UncompressedPageSize) {
 			return fmt.Errorf("a page of %d bytes holds compressed data that claim %d", h.UncompressedPageSize, within)
@@ -363,8 +403,9 @@ func (t *table) believable(group, column int) error {
 	return nil
 }
 
-// claimed is how many bytes compressed data say that they are, 0 where the format does not say it. The library
-// takes so much memory, whatever the page's header says.
+// claimed returns the uncompressed size that compressed data declare, or 0 if the
+// format does not declare it. The library allocates that size whatever the page's
+// header says.
 func claimed(codec format.CompressionCodec, data []byte) uint64 {
 	switch codec {
 	case format.Snappy:
@@ -379,22 +420,23 @@ func claimed(codec format.CompressionCodec, data []byte) uint64 {
 	return 0
 }
 
-// feature are rows of a feature.
+// feature returns rows of a feature as an array.
 func (t *table) feature(name string, f leRobotFeature, from, to int) (a array, err error) {
 	a.dtype = f.Type
 	if a.dtype == "bool" {
 		a.dtype = "uint8"
 	}
 	if widths[a.dtype] == 0 {
-		return a, fmt.Errorf("it is of the type %s: %w", f.Type, errNoNumbers)
+		return a, fmt.Errorf("it is of the type %s: %w", f.Type, errNotNumeric)
 	}
 	a.shape = append([]int{to - from}, f.Shape...)
-	if len(f.Shape) == 1 && f.Shape[0] == 1 { // a number a row
+	// One number per row needs no second axis.
+	if len(f.Shape) == 1 && f.Shape[0] == 1 {
 		a.shape = a.shape[:1]
 	}
 	n := int64(a.rows()) * int64(a.width())
 	if n > maxValues(t.size) || a.rows() > maxEpisode {
-		return a, fmt.Errorf("the column %s of the table %s: the shape %v is too large for a file of %d bytes (hint: is the table whole?)", name, t.path, a.shape, t.size)
+		return a, fmt.Errorf("the column %s of the table %s: the shape %v is too large for a file of %d bytes (hint: is the table complete?)", name, t.path, a.shape, t.size)
 	}
 	a.data = make([]byte, 0, n*int64(widths[a.dtype]))
 	err = t.read(name, from, to, f.Shape, func(x parquet.Value, unsigned bool) (err error) {
@@ -404,9 +446,11 @@ func (t *table) feature(name string, f leRobotFeature, from, to int) (a array, e
 	return a, err
 }
 
-// pictures are the frames of a camera whose pictures lie in the table. Pixels are bounded by the file, in
-// which many rows may share one picture.
+// pictures returns the frames of a camera whose pictures are in the table. Many rows
+// can share one picture in the file, so the decoded pixels are bounded by its size
+// too.
 func (t *table) pictures(name string, from, to int) (array, error) {
+	// The same ratio as for deflate, with some space for small files.
 	left := 64<<20 + 1032*t.size
 	a, err := stack(to-from, func(i int) (p picture, err error) {
 		err = t.read(name+"\x00bytes", from+i, from+i+1, nil, func(x parquet.Value, _ bool) (err error) {
@@ -414,7 +458,7 @@ func (t *table) pictures(name string, from, to int) (array, error) {
 			return err
 		})
 		if left -= int64(len(p.rgb)); err == nil && left < 0 {
-			err = fmt.Errorf("the pictures are too large for a file of %d bytes (hint: is the table whole?)", t.size)
+			err = fmt.Errorf("the pictures are too large for a file of %d bytes (hint: is the table complete?)", t.size)
 		}
 		return p, err
 	})

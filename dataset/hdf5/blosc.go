@@ -16,10 +16,9 @@ const (
 	bloscMemcpy  = 0x02
 	bloscBits    = 0x04
 	bloscNoSplit = 0x10
-	// Only blocks with elements of at most bloscMaxSplit bytes are split into one
-	// stream per byte of the element,
+	// A block is split into one stream per byte of an element only if elements have
+	// at most bloscMaxSplit bytes and the streams would have at least bloscMinSplit.
 	bloscMaxSplit = 16
-	// and only if these streams have at least bloscMinSplit bytes.
 	bloscMinSplit = 128
 )
 

@@ -152,7 +152,7 @@ func (h *File) load(size int64) error {
 	}
 	for name, reason := range h.list.nonColumns {
 		if slices.Contains(layout, name) {
-			return fmt.Errorf("column %s cannot be read: it is %s (hint: a column of that name holds numbers of every row; fetch or make the file again)", name, reason)
+			return fmt.Errorf("column %s cannot be read: it is %s (hint: a column of that name must have numbers for every row; fetch or make the file again)", name, reason)
 		}
 		h.skipped[name] = reason
 	}
@@ -160,7 +160,7 @@ func (h *File) load(size int64) error {
 		if reason, err := h.addColumn(d, size); err != nil {
 			return fmt.Errorf("column %s: %w", d.name, err)
 		} else if reason != "" && slices.Contains(layout, d.name) {
-			return fmt.Errorf("column %s cannot be read: %s (hint: a column of that name holds numbers of every row; fetch or make the file again)", d.name, reason)
+			return fmt.Errorf("column %s cannot be read: %s (hint: a column of that name must have numbers for every row; fetch or make the file again)", d.name, reason)
 		} else if reason != "" {
 			h.skipped[d.name] = reason
 		}

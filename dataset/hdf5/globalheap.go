@@ -30,7 +30,7 @@ func verifyStrings(c *cursor, attributes [][]byte) error {
 				continue
 			}
 			if err := findHeapObject(c, addr, object); err != nil {
-				return fmt.Errorf("a text of its attributes, object %d of the global heap at byte %d: %w (hint: the file is damaged, fetch or make it again)", object, addr, err)
+				return fmt.Errorf("a string of its attributes, object %d of the global heap at byte %d: %w (hint: the file is damaged, fetch or make it again)", object, addr, err)
 			}
 		}
 	}

@@ -195,7 +195,7 @@ func (l *listing) fill() error {
 			l.attrs[C.GoString(&name[0])] = C.GoString(value)
 			C.free(unsafe.Pointer(value))
 		case rc == 0:
-			l.nonColumns["attribute "+C.GoString(&name[0])] = "not one text"
+			l.nonColumns["attribute "+C.GoString(&name[0])] = "not a single string"
 		case rc < 0:
 			// If metadata have checksums, they were verified before, so a type that
 			// libhdf5 does not know is newer than the library and not damage. The

@@ -22,7 +22,7 @@ func TestLinks(t *testing.T) {
 	}
 	want := map[string]string{"group": "a group", "linked": "a group", "hard": "a group", "type": "not a data set", "cycle": "a soft link to nothing",
 		"cycle2": "a soft link to nothing", "dangling": "a soft link to nothing", "by_root": "a soft link to nothing", "external": "another file", "root": "another file",
-		"attribute fps": "not one text"}
+		"attribute fps": "not a single string"}
 	for name, reason := range f.Skipped() {
 		if strings.HasPrefix(name, strings.Repeat("n", maxName)) {
 			want[name] = "256 bytes"

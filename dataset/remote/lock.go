@@ -89,7 +89,7 @@ func (s *Store) Lock(ctx context.Context, name string, o safefile.LockOptions) (
 			var l lease
 			// If the lock has just been released, the message names nobody.
 			json.Unmarshal([]byte(s.text(ctx, prefix+strconv.Itoa(last))), &l)
-			o.Note(fmt.Sprintf("%s is taken by %s, which is waited for until it is done or silent for %s (hint: if that is gone, --break-lock)", s.URL(name), l.Owner, lockExpiry*s.pace))
+			o.Note(fmt.Sprintf("%s is locked by %s; waiting until that is done or silent for %s (hint: if that is gone, use --break-lock)", s.URL(name), l.Owner, lockExpiry*s.pace))
 		}
 		select {
 		case <-ctx.Done():

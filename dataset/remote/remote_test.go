@@ -179,7 +179,8 @@ func TestTrouble(t *testing.T) {
 	if err := s.PutOnce(t.Context(), file(t, s, "data/t.h5", text), nil); err != nil {
 		t.Fatal(err)
 	}
-	server.Cut = func(*http.Request) int { return 10 << 10 } // at most, of each answer
+	// Each answer breaks off after 10 KiB at most.
+	server.Cut = func(*http.Request) int { return 10 << 10 }
 	if back, err := pull(t, s, "data/t.h5"); err != nil || !bytes.Equal(back, text) {
 		t.Errorf("it came back as %d bytes, %v", len(back), err)
 	}
@@ -210,7 +211,8 @@ func TestDamaged(t *testing.T) {
 
 func TestList(t *testing.T) {
 	server, s := start(t)
-	for i := range 10 { // of pages of three
+	// More than three pages of the listing.
+	for i := range 10 {
 		server.Change(fmt.Sprintf("a/run/cells/%02d.json", i), []byte("cell"))
 	}
 	for _, name := range []string{"a/run/cells/../../x", "a/run/.locks/x.1", "a/run/train/.hidden", "a/run/cells/", "a/other", "b"} {
@@ -366,7 +368,8 @@ func TestLock(t *testing.T) {
 			if inside.Add(1) != 1 {
 				t.Error("two have it")
 			}
-			time.Sleep(2 * lockPace) // longer than a beat
+			// Longer than the interval of renewal.
+			time.Sleep(2 * lockPace)
 			inside.Add(-1)
 			turns.Add(1)
 			release()
@@ -394,7 +397,7 @@ func TestLockOfLostMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(note, "is taken by process 7 on elsewhere") {
+	if !strings.Contains(note, "is locked by process 7 on elsewhere") {
 		t.Errorf("note: %q", note)
 	}
 	if _, there := server.Objects()["a/run/.locks/x.5"]; !there {
@@ -434,7 +437,8 @@ func TestReleaseOfABrokenLock(t *testing.T) {
 		return l.Token
 	}
 	want := token()
-	time.Sleep(3 * lockPace) // of the first's beats
+	// The first owner would renew its lock in this time.
+	time.Sleep(3 * lockPace)
 	if first(); want == "" || token() != want {
 		t.Errorf("the third's lock is %q, want %q", token(), want)
 	}

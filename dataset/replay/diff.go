@@ -7,20 +7,25 @@ import (
 	"scalewm/envs"
 )
 
-// notANumber is the difference where the file has a number and we do not, and
-// the largest one reported.
+// notANumber is the difference if the file has a number and the simulation does not.
+// It is also the largest difference reported, since JSON has no infinity.
 const notANumber = 1e300
 
-// column is a column of the task while it is replayed.
+// column is a column of the task during a replay.
 type column struct {
 	envs.Column
-	recorded bool // the file has it too
-	ours     []float64
-	total    ColumnDiff
-	episode  ColumnDiff
+	// recorded is set if the file has the column, with the same width.
+	recorded bool
+	// ours is the simulated row.
+	ours []float64
+	// total and episode are the differences so far, over all episodes and in the
+	// current one.
+	total   ColumnDiff
+	episode ColumnDiff
 }
 
-// compare takes in our present row against the recorded one.
+// compare adds the difference between the simulated row and the recorded one.
+// Recorded entries that are NaN are not compared.
 func (c *column) compare(theirs []float64, at Place) {
 	worst, any := 0.0, false
 	for i, v := range theirs {
@@ -37,7 +42,7 @@ func (c *column) compare(theirs []float64, at Place) {
 	c.episode.add(worst, at)
 }
 
-// add takes in a row whose largest difference is d.
+// add adds a row with the largest difference d.
 func (f *ColumnDiff) add(d float64, at Place) {
 	if f.Rows == 0 || d > f.MaxAbs {
 		f.MaxAbs, f.Worst = d, at
@@ -51,8 +56,8 @@ func (f *ColumnDiff) add(d float64, at Place) {
 	}
 }
 
-// difference is |ours - theirs| for a recorded number, on the circle for
-// angles, and never more than 1e300.
+// difference returns |ours - theirs| for a recorded number, around the circle for
+// angles, and at most notANumber.
 func difference(ours, theirs float64, circle bool) float64 {
 	if ours == theirs {
 		return 0
@@ -67,18 +72,22 @@ func difference(ours, theirs float64, circle bool) float64 {
 	return d
 }
 
-// frameDiffs takes in frames and keeps, byte by byte of the picture, what the
-// measure of moving bytes needs.
+// frameDiffs accumulates differences of frames. To report the mean over moving bytes,
+// it keeps a sum for each byte of the frame, because which bytes move is known only
+// at the end.
 type frameDiffs struct {
 	count, worst int
 	sum          uint64
 	max          byte
-	first        []byte // the first recorded frame
-	moved        []bool // bytes that were another in a later one
-	sums         []uint64
+	// first is the first recorded frame.
+	first []byte
+	// moved marks the bytes that differed from first in a later recorded frame.
+	moved []bool
+	// sums has the sum of differences of each byte.
+	sums []uint64
 }
 
-// compare takes in a pair of frames.
+// compare adds a pair of frames.
 func (f *frameDiffs) compare(ours, theirs []byte) {
 	if f.first == nil {
 		f.first = slices.Clone(theirs)
@@ -103,7 +112,8 @@ func (f *frameDiffs) compare(ours, theirs []byte) {
 	f.worst = max(f.worst, differing)
 }
 
-// diff sums up; all sums are whole numbers, so the order of frames does not matter.
+// diff returns the summary. All sums are integers, so it does not depend on the order
+// of frames.
 func (f *frameDiffs) diff() FrameDiff {
 	if f.count == 0 {
 		return FrameDiff{}

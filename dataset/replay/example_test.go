@@ -6,11 +6,12 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/dataset/replay"
-	_ "scalewm/envs/tworoom" // the task that the recording is of
+	// The import registers the task of the recording.
+	_ "scalewm/envs/tworoom"
 )
 
-// Three recorded episodes of the original Two-Room are simulated anew: no number
-// of the agent's position differs, and no flag.
+// Three recorded episodes of the reference Two-Room are simulated again: no number of
+// the agent's position differs, and no flag.
 func Example() {
 	f, err := hdf5.Open("testdata/tworoom_states.h5")
 	if err != nil {

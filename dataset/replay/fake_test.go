@@ -8,8 +8,8 @@ import (
 	"scalewm/envs"
 )
 
-// fakeSpec is a task with everything that Two-Room lacks: an angle, hidden
-// state, a controller, a value that is not a number.
+// fakeSpec is a task with what Two-Room does not have: an angle, hidden state, a
+// controller, a value that is not a number.
 var fakeSpec = &envs.Spec{
 	Name: "fake", ActionDim: 1,
 	Columns: []envs.Column{
@@ -28,8 +28,8 @@ func init() {
 	}})
 }
 
-// fake moves by action plus a hidden momentum, which only rows with the column
-// restart_momentum can restore.
+// fake moves by its action plus a hidden momentum, which can be restored only from
+// rows with the column restart_momentum.
 type fake struct {
 	place, angle, momentum, goal float64
 }

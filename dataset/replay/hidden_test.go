@@ -12,7 +12,7 @@ import (
 	"scalewm/envs"
 )
 
-// fakeRecording drives the fake task by hand: place += 10 action + momentum,
+// fakeRecording moves the fake task by hand: place += 10 action + momentum, with the
 // momentum 1, 2, 3.
 func fakeRecording() *memory {
 	nan := math.NaN()
@@ -40,7 +40,7 @@ func without(m *memory, name string) *memory {
 	return m
 }
 
-// tiny is more than an angle loses by going round.
+// tiny is more than the rounding error of an angle that goes around the circle.
 const tiny = 1e-15
 
 func TestHiddenState(t *testing.T) {
@@ -55,8 +55,8 @@ func TestHiddenState(t *testing.T) {
 			t.Errorf("%s: substeps %+v; row 0 has none", name, s)
 		}
 	}
-	// Without the hidden state an episode still starts at row 0, but no row
-	// inside it can be restarted.
+	// Without the hidden state, an episode still starts at row 0, but no row inside
+	// it can be restarted.
 	r := replay(t, without(fakeRecording(), "restart_momentum"), Options{})
 	if c := r.Columns["pose"]; c.Rows != 4 || c.MaxAbs > tiny {
 		t.Errorf("whole, no hidden state: %+v", c)
@@ -72,9 +72,9 @@ func TestHiddenState(t *testing.T) {
 	}
 }
 
-// A success whose goal the file does not say stopped the original inside its
-// step (docs/sources.md#replay-alignment): that row is not compared.
-func TestCutShort(t *testing.T) {
+// A success whose goal the file does not say ended the reference simulator's step
+// early (docs/sources.md#replay-alignment): that row is not compared.
+func TestStoppedEarly(t *testing.T) {
 	m := without(fakeRecording(), "goal_pose")
 	m.data["terminated"] = []float64{1, 0, 0, 1}
 	m.data["pose"][6], m.data["substeps"][3] = 55, 1
@@ -97,7 +97,7 @@ func TestNotANumber(t *testing.T) {
 	}
 }
 
-// TestFirst: where rows differ more and more, the first is not the worst.
+// If rows differ more and more, the first difference is not the largest.
 func TestFirst(t *testing.T) {
 	var c ColumnDiff
 	for i, d := range []float64{0, 0.5, 0, 2, 1} {
@@ -125,13 +125,15 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// Three frames of four bytes: byte 0 never moves, byte 3 moves and is always right.
+// Three frames of four bytes: byte 0 never moves, and byte 3 moves and is always
+// right.
 func TestFrameDiffs(t *testing.T) {
 	var f frameDiffs
 	f.compare([]byte{10, 20, 30, 1}, []byte{10, 20, 30, 1})
 	f.compare([]byte{12, 20, 39, 2}, []byte{10, 20, 30, 2})
 	f.compare([]byte{10, 25, 30, 3}, []byte{10, 28, 31, 3})
-	// differences: 2+9 in frame 1, 3+1 in frame 2; moving bytes 1, 2, 3: 9+3+1
+	// The differences are 2+9 in frame 1 and 3+1 in frame 2; the moving bytes are 1,
+	// 2 and 3: 9+3+1
 	want := FrameDiff{Count: 3, Mean: 15.0 / 12, Max: 9, WorstBytes: 2, Moving: 13.0 / 9}
 	if d := f.diff(); d != want {
 		t.Errorf("%+v, want %+v", d, want)
@@ -159,7 +161,8 @@ func (r *tape) Episode(c map[string][]float64, frames [][]byte) error {
 
 func TestOut(t *testing.T) {
 	m := record(t, 2, 5, true)
-	m.data["state"][2*3] += 7 // row 3 of episode 0: ours must come out
+	// Row 3 of episode 0; the simulated value must be recorded.
+	m.data["state"][2*3] += 7
 	out := &tape{}
 	replay(t, m, Options{Out: out, Pixels: true})
 	again := &memory{episodes: m.episodes, columns: out.columns, attrs: out.attrs, data: map[string][]float64{}}

@@ -9,21 +9,23 @@ import (
 	"scalewm/envs"
 )
 
-// openTask makes the world that a recording was made in: the task it names,
-// with those of its attributes that are switches or factors of the task.
+// openTask creates the world in which a recording was made: the task that the file
+// names, with the file's attributes that are switches or factors of the task. name
+// overrides a missing or foreign attribute env, but not the name of another task of
+// ours.
 func openTask(src dataset.Source, name string) (envs.Env, error) {
-	said, ok := src.Attr("env")
+	named, ok := src.Attr("env")
 	if name == "" {
 		if !ok {
 			return nil, fmt.Errorf("the file does not say its task (hint: --task NAME; `scalewm tasks` lists them)")
 		}
-		name = said
+		name = named
 	}
 	task, err := envs.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	if own, err := envs.Lookup(said); ok && err == nil && own.Spec != task.Spec {
+	if own, err := envs.Lookup(named); ok && err == nil && own.Spec != task.Spec {
 		return nil, fmt.Errorf("the file is a recording of task %s, not of %s (hint: leave --task out)", own.Spec.Name, task.Spec.Name)
 	}
 	if size := src.FrameSize(); size != 0 && size != envs.FrameSize {
@@ -35,20 +37,21 @@ func openTask(src dataset.Source, name string) (envs.Env, error) {
 			opt[name] = v
 		}
 	}
-	settleActionType(src, task, opt)
+	chooseActionType(src, task, opt)
 	return task.New(opt)
 }
 
-// actionTypeSwitch is the switch of tasks that compute in the type of their
-// actions, which recordings do not name.
+// actionTypeSwitch is the switch of tasks that compute in the type of their actions.
+// Recordings do not name it.
 const actionTypeSwitch = "action_dtype"
 
-// settleActionType finds the value of that switch. A column wider than the default
-// decides it; actions of the default type may have been widened before they were
-// applied, so both values are tried on the first steps.
-func settleActionType(src dataset.Source, task envs.Task, opt envs.Options) {
+// chooseActionType sets that switch in opt. An action column of a type other than the
+// default decides it. Actions of the default type may have been converted before they
+// were applied, so in that case both values are tried on the first steps, and the one
+// that matches the recording better is taken.
+func chooseActionType(src dataset.Source, task envs.Task, opt envs.Options) {
 	i := slices.IndexFunc(task.Spec.Switches, func(s envs.Switch) bool { return s.Name == actionTypeSwitch })
-	if _, said := opt[actionTypeSwitch]; said || i < 0 {
+	if _, named := opt[actionTypeSwitch]; named || i < 0 {
 		return
 	}
 	values := task.Spec.Switches[i].Values
@@ -69,8 +72,8 @@ func settleActionType(src dataset.Source, task envs.Task, opt envs.Options) {
 	}
 }
 
-// firstSteps counts the numbers of the state that are equal over the first
-// steps of a recording; 0 where that cannot be told.
+// firstSteps returns how many numbers of the state are equal over the first steps of
+// a recording, or 0 if it cannot be simulated.
 func firstSteps(src dataset.Source, task envs.Task, opt envs.Options) (equal int) {
 	const steps = 5
 	env, err := task.New(opt)

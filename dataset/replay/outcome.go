@@ -7,20 +7,26 @@ import (
 	"scalewm/envs"
 )
 
-// outcome gathers what we simulated, in the layout of the recording: the task's
-// own columns with our numbers, the others as they were recorded. A nil
-// outcome gathers nothing.
+// outcome collects what was simulated, in the layout of the recording: the task's own
+// columns with our numbers, and all others as recorded. A nil outcome collects
+// nothing.
 type outcome struct {
-	to      Recorder
-	columns []*column // of the task
+	to Recorder
+	// columns are those of the task, copied those that only the recording has.
+	columns []*column
 	copied  []envs.Column
-	matrix  map[string]bool // columns that the recording stores as rows x 1
-	attrs   map[string]string
-	draws   bool
-	data    map[string][]float64
-	frames  [][]byte
+	// matrix has the columns that the recording stores with the shape (rows, 1).
+	matrix map[string]bool
+	attrs  map[string]string
+	// draws is set if frames are collected.
+	draws bool
+	// data and frames are those of the current episode.
+	data   map[string][]float64
+	frames [][]byte
 }
 
+// newOutcome returns an outcome with the columns and attributes of the player's
+// recording.
 func newOutcome(p *player) *outcome {
 	o := &outcome{to: p.opt.Out, columns: p.columns, draws: p.opt.Pixels,
 		attrs: map[string]string{"env": p.spec.Name},
@@ -40,6 +46,7 @@ func newOutcome(p *player) *outcome {
 	return o
 }
 
+// start tells the recorder which columns will come.
 func (o *outcome) start() error {
 	if o == nil {
 		return nil
@@ -53,21 +60,22 @@ func (o *outcome) start() error {
 	return o.to.Start(columns, o.draws, o.attrs)
 }
 
-// observe keeps a column's present row.
+// observe appends the current row of a column.
 func (o *outcome) observe(c *column) {
 	if o != nil {
 		o.data[c.Name] = append(o.data[c.Name], c.ours...)
 	}
 }
 
-// frame keeps a copy of our frame.
+// frame appends a copy of our frame.
 func (o *outcome) frame(f []byte) {
 	if o != nil {
 		o.frames = append(o.frames, append([]byte(nil), f...))
 	}
 }
 
-// leaveOut fills a row that was not simulated: NaN, or 0 where there is no NaN.
+// leaveOut appends a row for one that was not simulated: NaN, or 0 in integer columns
+// and frames.
 func (o *outcome) leaveOut() {
 	if o == nil {
 		return
@@ -86,7 +94,7 @@ func (o *outcome) leaveOut() {
 	}
 }
 
-// finish hands the episode over.
+// finish passes the episode to the recorder.
 func (o *outcome) finish(r *recorded) error {
 	if o == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"scalewm/dataset/hdf5"
 )
 
-// The original, run now with seeds that no file here was made with: frames and
-// states of Push-T are still equal to the bit.
+// The reference simulator, run by this test with seeds of no recording here: frames
+// and states of Push-T are still equal bit for bit.
 func TestPeersRecordPushT(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {

@@ -10,8 +10,9 @@ import (
 	_ "scalewm/envs/mjenv/pendulum"
 )
 
-// The worked example of a new task is collected with a factor that varies, and replayed
-// from its file to the same bits and the same frames, by nothing but its import above.
+// The worked example of a new task is collected with a factor that varies, and
+// replayed from its file to the same bits and frames. All it needs is the import
+// above.
 func TestNewTaskIsCollectedAndReplayed(t *testing.T) {
 	needMuJoCo(t)
 	openGL(t)

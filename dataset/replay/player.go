@@ -10,31 +10,41 @@ import (
 	"scalewm/envs"
 )
 
-// Columns with a part of their own.
+// Columns with a special role.
 const (
-	actionColumn   = "action"
-	flagColumn     = "terminated"
-	substepsColumn = "substeps" // of tasks that stop inside a step
+	actionColumn = "action"
+	flagColumn   = "terminated"
+	// substepsColumn is the column of tasks that may stop inside a step.
+	substepsColumn = "substeps"
 )
 
-// widest is the most numbers a row of a column that is looked at; wider ones are pictures.
+// widest is the largest number of values in a row of a column that is read. Wider
+// ones are images.
 const widest = 4096
 
-// player replays a recording, an episode after the other, in one world.
+// player replays a recording, one episode after another, in one world.
 type player struct {
 	opt      Options
 	src      dataset.Source
 	env      envs.Env
 	spec     *envs.Spec
 	episodes []dataset.Episode
-	drive    string    // the column that is applied
-	goal     goal      // where the recording says its goal
-	columns  []*column // what the task produces
-	out      *outcome  // what we simulated, nil if nobody asks
-	now      recorded  // the episode being played
-	ours     []byte    // our frame
-	theirs   []byte    // the recorded one
+	// drive is the column whose values are applied.
+	drive string
+	// goal is where the recording has its goal.
+	goal goal
+	// columns are those that the task produces.
+	columns []*column
+	// out collects what is simulated, or is nil.
+	out *outcome
+	// now is the episode being played.
+	now recorded
+	// ours and theirs are the simulated and the recorded frame.
+	ours   []byte
+	theirs []byte
 
+	// rows and leftOut count the rows that were compared and those that could not be
+	// simulated.
 	rows, leftOut int
 	flags         FlagDiff
 	frames        frameDiffs
@@ -49,10 +59,11 @@ type recorded struct {
 	dataset.Episode
 	width map[string]int
 	data  map[string][]float64
-	goal  envs.Row // nil where the episode does not say its goal
+	// goal is nil if the episode does not say its goal.
+	goal envs.Row
 }
 
-// row is a view of row t.
+// row returns a view of all columns of row t.
 func (r *recorded) row(t int) envs.Row {
 	row := envs.Row{}
 	for name, v := range r.data {
@@ -62,6 +73,7 @@ func (r *recorded) row(t int) envs.Row {
 	return row
 }
 
+// at returns a view of one column of row t.
 func (r *recorded) at(column string, t int) []float64 {
 	w := r.width[column]
 	return r.data[column][t*w : (t+1)*w]
@@ -81,7 +93,7 @@ func newPlayer(src dataset.Source, opt Options) (*player, error) {
 	return p, nil
 }
 
-// prepare looks at the file's columns and settles what is applied and compared.
+// prepare finds out which column to apply and which columns to compare.
 func (p *player) prepare() error {
 	if len(p.episodes) == 0 {
 		return errors.New("the file has no episode")
@@ -109,7 +121,7 @@ func (p *player) prepare() error {
 	return nil
 }
 
-// chooseDrive settles which column is applied and whether the file can be driven by it.
+// chooseDrive chooses the column to apply and checks that it fits the task.
 func (p *player) chooseDrive(width map[string]int) error {
 	p.drive = actionColumn
 	if p.opt.FromControl {
@@ -129,13 +141,15 @@ func (p *player) chooseDrive(width map[string]int) error {
 	return nil
 }
 
-// load reads an episode.
+// load reads all columns of an episode.
 func (p *player) load(index int, e dataset.Episode) error {
 	p.now.index, p.now.Episode = index, e
 	p.now.data = map[string][]float64{}
 	for name := range p.now.width {
 		v, err := p.src.Read(name, e.Offset, e.Offset+e.Len)
-		if err != nil && !errors.Is(err, dataset.ErrInexact) { // such integers are no column of a task
+		// Integers of that size are not in a column of a task, so rounding does not
+		// matter.
+		if err != nil && !errors.Is(err, dataset.ErrInexact) {
 			return err
 		}
 		p.now.data[name] = v
@@ -164,8 +178,8 @@ func (p *player) row(t int) error {
 	return p.compareFrame(t)
 }
 
-// simulate brings the world to row t, from the row before it; it is false where
-// the recording does not hold enough for that.
+// simulate brings the world to row t, by a step from the row before. It returns false
+// if the recording does not have enough to restart from that row.
 func (p *player) simulate(t int) (bool, error) {
 	if t == 0 || p.opt.OneStep {
 		if exact, err := p.restart(max(t-1, 0)); err != nil || !exact {
@@ -178,7 +192,8 @@ func (p *player) simulate(t int) (bool, error) {
 	var err error
 	from := t - 1
 	if c, ok := p.env.(envs.Controlled); ok && p.opt.FromControl {
-		from = t // recorded with the row it led to
+		// A control is recorded with the row that it led to.
+		from = t
 		_, err = c.StepControl(p.now.at(p.drive, from))
 	} else {
 		_, err = p.env.Step(p.now.at(p.drive, from))
@@ -189,8 +204,8 @@ func (p *player) simulate(t int) (bool, error) {
 	return true, err
 }
 
-// restart sets the world to the recorded row t. One-step mode takes only exact
-// restarts; a whole episode starts as well as its first row allows.
+// restart sets the world to the recorded row t. One-step mode accepts only exact
+// restarts; otherwise an episode starts as exactly as its first row allows.
 func (p *player) restart(t int) (exact bool, err error) {
 	row := p.now.row(t)
 	err = envs.ErrNotExact
@@ -209,11 +224,12 @@ func (p *player) restart(t int) (exact bool, err error) {
 	return true, err
 }
 
-// compareColumns compares what the task shows with row t.
+// compareColumns compares the task's columns with row t. Columns about the step into
+// the row have no meaning in row 0, and goal columns none without a goal.
 func (p *player) compareColumns(t int) error {
-	at, cut := Place{p.now.index, t}, p.cutShort(t)
+	at, stopped := Place{p.now.index, t}, p.stoppedEarly(t)
 	for _, c := range p.columns {
-		compared := c.recorded && !(c.Into && t == 0) && !(c.Goal && p.now.goal == nil) && !cut
+		compared := c.recorded && !(c.Into && t == 0) && !(c.Goal && p.now.goal == nil) && !stopped
 		if !compared && p.out == nil {
 			continue
 		}
@@ -232,13 +248,15 @@ func (p *player) compareColumns(t int) error {
 	return nil
 }
 
-// cutShort says that the original may have stopped inside the step into row t,
-// where it met a goal that the file does not say: we went on to the step's end.
-func (p *player) cutShort(t int) bool {
+// stoppedEarly reports whether the recorder's simulator may have stopped inside the step
+// into row t, because it met a goal that the file does not say. Our simulation
+// continued to the end of the step, so the row is not comparable.
+func (p *player) stoppedEarly(t int) bool {
 	stops := slices.ContainsFunc(p.columns, func(c *column) bool { return c.Name == substepsColumn })
 	return stops && t > 0 && p.now.goal == nil && p.now.width[flagColumn] == 1 && p.now.at(flagColumn, t)[0] == 1
 }
 
+// compareFlag compares the success flag. A recorded NaN is not compared.
 func (p *player) compareFlag(ours, theirs float64) {
 	if theirs != theirs {
 		return
@@ -253,7 +271,8 @@ func (p *player) compareFlag(ours, theirs float64) {
 	}
 }
 
-// compareFrame compares our frame with that of row t.
+// compareFrame draws a frame and compares it with that of row t, if the file has
+// frames.
 func (p *player) compareFrame(t int) error {
 	if !p.opt.Pixels {
 		return nil
@@ -275,7 +294,8 @@ func (p *player) compareFrame(t int) error {
 	return nil
 }
 
-// finish ends an episode.
+// finish ends an episode: it appends its report, if requested, and passes the episode
+// to the recorder.
 func (p *player) finish() error {
 	if p.opt.PerEpisode {
 		e := EpisodeDiff{Index: p.now.index, Columns: map[string]MaxAbs{},
@@ -292,11 +312,12 @@ func (p *player) finish() error {
 	return p.out.finish(&p.now)
 }
 
-// goal is where a recording holds its goal: a column of the file and the name under
-// which the task takes it. Without a column the recording has no goal.
+// goal says where a recording has its goal: a column of the file, and the name by
+// which the task takes it. The zero value means that the recording has no goal.
 type goal struct{ column, as string }
 
-// findGoal looks for goal_NAME of the task's goal columns, then for their other names.
+// findGoal looks for goal_NAME with the names of the task's goal columns, then for
+// their aliases.
 func findGoal(s *envs.Spec, width map[string]int) goal {
 	for _, name := range s.GoalColumns {
 		if _, ok := width["goal_"+name]; ok {
@@ -311,7 +332,8 @@ func findGoal(s *envs.Spec, width map[string]int) goal {
 	return goal{}
 }
 
-// of is the goal of an episode, from its first row, as SetGoal takes it.
+// of returns the goal of an episode, from its first row, as SetGoal takes it. NaN
+// means that the episode has none.
 func (g goal) of(r *recorded) envs.Row {
 	if g.column == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"scalewm/mujoco"
 )
 
-// needCube skips where make setup could not fetch what the cube is made of.
+// needCube skips the test if make setup could not fetch the cube's model.
 func needCube(t *testing.T) {
 	t.Helper()
 	needMuJoCo(t)
@@ -28,7 +28,7 @@ func needCube(t *testing.T) {
 	must(t, e.Close())
 }
 
-// cubeStates are the columns that must have the original's bits where its own
+// cubeStates are the columns that must have the recorded bits when the recorded
 // controls are applied.
 var cubeStates = []string{"qpos", "qvel", "sim_ctrl", "sim_qacc_warmstart", "sim_pinch_xpos", "sim_pinch_xmat",
 	"proprio_effector_pos", "proprio_gripper_opening", "proprio_gripper_vel", "privileged_block_0_pos", "time"}
@@ -50,17 +50,18 @@ func ofReport(r *Report) func(string) (float64, bool) {
 	}
 }
 
-// What a controller can reach whose products are summed in another order than
-// NumPy's libraries do (docs/sources.md#cube-restart): one step; a plan's 200; and what
-// is left where the fingers press on each other, which magnifies the last bit.
+// What a controller can reach whose products are summed in another order than by
+// NumPy's libraries (docs/sources.md#cube-restart): in one step, in a plan's 200, and
+// while the fingers press on each other, which amplifies the last bit.
 var (
 	oneControl = map[string]float64{"sim_ctrl": 1e-12, "proprio_effector_pos": 1e-8, "privileged_block_0_pos": 1e-12}
 	wholePlan  = map[string]float64{"qpos": 1e-9, "proprio_effector_pos": 1e-10, "privileged_block_0_pos": 1e-10, "proprio_effector_yaw": 1e-10}
 	chaotic    = map[string]float64{"proprio_effector_pos": 1e-4, "privileged_block_0_pos": 1e-8}
 )
 
-// Recordings of the running original (testdata/make_cube.py): a plan and uniform
-// actions, the golden run, actions beyond the box, the table and the workspace's end.
+// Recordings of the running reference implementation (testdata/make_cube.py): a plan
+// and uniform actions, the golden run, actions outside the box, the table and the end
+// of the workspace.
 func TestRecordingsOfCube(t *testing.T) {
 	needCube(t)
 	path := filepath.Join("testdata", "cube_states.h5")
@@ -84,7 +85,8 @@ func TestRecordingsOfCube(t *testing.T) {
 
 	r, _ = replayArm(t, path, Options{PerEpisode: true})
 	atMost(t, "whole", chaotic, ofReport(r))
-	for i, e := range r.PerEpisode[:2] { // the plan, and 25 uniform actions
+	// The plan, and 25 uniform actions.
+	for i, e := range r.PerEpisode[:2] {
 		atMost(t, []string{"plan", "uniform"}[i], wholePlan, func(name string) (float64, bool) {
 			c, ok := e.Columns[name]
 			return c.MaxAbs, ok
@@ -92,12 +94,13 @@ func TestRecordingsOfCube(t *testing.T) {
 	}
 }
 
-// Actions of double precision are scaled in it, which the file's type says; this
-// file has all columns.
+// Actions of double precision are scaled in double precision, which the file's type
+// indicates. This file has all columns.
 func TestFloat64RecordingOfCube(t *testing.T) {
 	needCube(t)
 	r, _ := replayArm(t, filepath.Join("testdata", "cube_float64.h5"), Options{})
-	if r.Rows != 17 || len(r.Columns) != 18 { // without a goal neither reward nor terminated means anything
+	// Without a goal, reward and terminated have no meaning.
+	if r.Rows != 17 || len(r.Columns) != 18 {
 		t.Errorf("%d rows, %d columns", r.Rows, len(r.Columns))
 	}
 	for name, c := range r.Columns {
@@ -114,8 +117,8 @@ func TestFloat64RecordingOfCube(t *testing.T) {
 	}
 }
 
-// 42 episodes with a goal that end when it is met, and nine that start a step of
-// float64 from it: every flag is the original's.
+// 42 episodes with a goal, which end when it is met, and nine that start one step of
+// float64 away from it: every flag is that of the reference implementation.
 func TestGoalsOfCube(t *testing.T) {
 	needCube(t)
 	r, _ := replayArm(t, filepath.Join("testdata", "cube_goals.h5"), Options{})
@@ -127,8 +130,9 @@ func TestGoalsOfCube(t *testing.T) {
 	}
 }
 
-// The bytes of frames are those of the original with the same OpenGL; with another
-// they pass the authors' gate, 3 levels on average (docs/sources.md#render-gate).
+// Frames have the bytes of the reference implementation with the same OpenGL. With
+// another one they pass the authors' gate of 3 levels on average
+// (docs/sources.md#render-gate).
 func TestFramesOfCube(t *testing.T) {
 	needCube(t)
 	here := openGL(t)
@@ -144,7 +148,8 @@ func TestFramesOfCube(t *testing.T) {
 	}
 }
 
-// Another few episodes, recorded now, where the original is installed on the same MuJoCo.
+// Further episodes, recorded by this test, if the reference implementation is
+// installed with the same MuJoCo.
 func TestPeersRecordCube(t *testing.T) {
 	needCube(t)
 	python := os.Getenv("SCALEWM_PEERS")

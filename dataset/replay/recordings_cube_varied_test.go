@@ -9,9 +9,9 @@ import (
 	"scalewm/envs/cube"
 )
 
-// Worlds in which the original has drawn every factor (testdata/make_cube_varied.py):
-// from the stored controls, cubes of other sizes are grasped as there, to the bit, and
-// colours, light and camera are its own, to the byte.
+// Worlds in which the reference implementation has drawn every factor
+// (testdata/make_cube_varied.py): with the stored controls, cubes of other sizes are
+// grasped to the same bits, and colours, light and camera give the same bytes.
 func TestVariedRecordingsOfCube(t *testing.T) {
 	needMuJoCo(t)
 	if task, err := envs.Lookup("cube"); err != nil {

@@ -11,7 +11,7 @@ import (
 	_ "scalewm/envs/pointmaze"
 )
 
-// replayMaze replays a recording as a whole and step by step.
+// replayMaze replays a recording, entire episodes or single steps.
 func replayMaze(t *testing.T, path string, oneStep bool) *Report {
 	t.Helper()
 	src, err := hdf5.Open(path)
@@ -25,7 +25,7 @@ func replayMaze(t *testing.T, path string, oneStep bool) *Report {
 // numbers are the float64 columns of PointMaze.
 var numbers = []string{"qpos", "qvel", "drawn_xy"}
 
-// farthest is the largest difference in the numbers of an episode.
+// farthest returns the largest difference in the numbers of an episode.
 func farthest(e EpisodeDiff) float64 {
 	d := 0.0
 	for _, name := range numbers {
@@ -34,7 +34,7 @@ func farthest(e EpisodeDiff) float64 {
 	return d
 }
 
-// within counts the episodes that are nowhere farther off.
+// within counts the episodes whose differences are all within bound.
 func within(es []EpisodeDiff, bound float64) (n int) {
 	for _, e := range es {
 		if farthest(e) <= bound {
@@ -44,12 +44,12 @@ func within(es []EpisodeDiff, bound float64) (n int) {
 	return n
 }
 
-// Recordings of MuJoCo 2.3.7 and 4.0.0 (testdata/make_pointmaze.py): uniform
-// actions, walls, corners, centres inside walls, goals and the edges of success.
-// A step is judged at 1e-12, and at 1e-9 with 4.0.0, whose solver stops at its
-// tolerance when a ball rests in a corner; a whole episode at 1e-6, because
-// corner hits amplify rounding (docs/sources.md#pointmaze-contacts), but 17 of the 20 with
-// 100 uniform actions at 1e-8.
+// Recordings of MuJoCo 2.3.7 and 4.0.0 (testdata/make_pointmaze.py): uniform actions,
+// walls, corners, centres inside walls, goals and the edges of success. The bound for
+// one step is 1e-12, and 1e-9 for 4.0.0, whose solver stops at its tolerance when a
+// ball rests in a corner. For an episode it is 1e-6, because hits of corners amplify
+// rounding (docs/sources.md#pointmaze-contacts), but 1e-8 for 17 of the 20 with 100
+// uniform actions.
 func TestRecordingsOfPointMaze(t *testing.T) {
 	for _, c := range []struct {
 		file                          string
@@ -80,8 +80,8 @@ func TestRecordingsOfPointMaze(t *testing.T) {
 	}
 }
 
-// Another 24 + 45 episodes, recorded now by the MuJoCo that is installed; with
-// any version one step of uniform actions is within 1e-9.
+// Another 24 + 45 episodes, recorded by this test with the installed MuJoCo. With any
+// version, one step of uniform actions is within 1e-9.
 func TestPeersRecordPointMaze(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {

@@ -9,10 +9,10 @@ import (
 	_ "scalewm/envs/pusht"
 )
 
-// Recordings of the running original (testdata/make_pusht.py): pushes, walls,
-// overlaps, all restart modes, both readings of the controller, evaluation
-// pairs and both sides of every threshold. Everything is demanded to the bit,
-// frames included.
+// Recordings of the running reference implementation (testdata/make_pusht.py):
+// pushes, walls, overlaps, all restart modes, both readings of the controller,
+// evaluation pairs and both sides of every threshold. Everything must be equal bit
+// for bit, frames included.
 func TestRecordingsOfPushT(t *testing.T) {
 	for _, c := range []struct {
 		file                          string
@@ -23,7 +23,8 @@ func TestRecordingsOfPushT(t *testing.T) {
 		{"pusht_numpy1.h5", 4, 244, 240, 0},  // 100 x action in float32
 		{"pusht_widened.h5", 3, 123, 120, 0}, // float32 actions, 100 x action in float64
 		{"pusht_frames.h5", 16, 104, 88, 104},
-		{"pusht_varied_states.h5", 16, 16 * 51, 16 * 50, 0}, // the original has drawn the factors
+		// The reference implementation has drawn the factors of this one.
+		{"pusht_varied_states.h5", 16, 16 * 51, 16 * 50, 0},
 		{"pusht_varied_frames.h5", 14, 14 * 6, 14 * 5, 14 * 6},
 	} {
 		src, err := hdf5.Open(filepath.Join("testdata", c.file))
@@ -49,8 +50,8 @@ func TestRecordingsOfPushT(t *testing.T) {
 	}
 }
 
-// One step at a time only the rows after row 0 can be compared: the solver's
-// memory of contacts is in no column.
+// In one-step mode only rows after row 0 can be compared, because no column has the
+// solver's memory of contacts.
 func TestOneStepOfPushT(t *testing.T) {
 	src, err := hdf5.Open(filepath.Join("testdata", "pusht_frames.h5"))
 	must(t, err)

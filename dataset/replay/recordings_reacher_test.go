@@ -14,7 +14,7 @@ import (
 	"scalewm/mujoco/render"
 )
 
-// needMuJoCo skips where make setup could not fetch the library.
+// needMuJoCo skips the test if make setup could not fetch the library.
 func needMuJoCo(t *testing.T) {
 	t.Helper()
 	if err := mujoco.Open(); err != nil {
@@ -22,7 +22,7 @@ func needMuJoCo(t *testing.T) {
 	}
 }
 
-// replayArm replays a recording; attr gives its attributes.
+// replayArm replays a recording; attr overrides its attributes.
 func replayArm(t *testing.T, path string, opt Options) (r *Report, attr func(string) (string, bool)) {
 	t.Helper()
 	src, err := hdf5.Open(path)
@@ -33,7 +33,7 @@ func replayArm(t *testing.T, path string, opt Options) (r *Report, attr func(str
 	return r, src.Attr
 }
 
-// equal wants every row of every number to have the original's bits, and its flags.
+// equal expects all numbers and flags of all rows to have the recorded bits.
 func equal(t *testing.T, what string, r *Report, columns []string) {
 	t.Helper()
 	for _, name := range columns {
@@ -49,9 +49,10 @@ func equal(t *testing.T, what string, r *Report, columns []string) {
 
 var armColumns = []string{"qpos", "qvel", "observation", "finger_pos", "target_pos", "sim_qacc_warmstart", "sim_ctrl", "substeps", "reward"}
 
-// Recordings of the running original (testdata/make_reacher.py): 20 episodes of 200
-// uniform actions, 50 with goals that end when they are met, the wrist's limits,
-// the edges of success. All is demanded to the bit: MuJoCo is the same.
+// Recordings of the running reference implementation (testdata/make_reacher.py): 20
+// episodes of 200 uniform actions, 50 with goals, which end when they are met, the
+// wrist's limits and the edges of success. Everything must be equal bit for bit,
+// since MuJoCo is the same.
 func TestRecordingsOfReacher(t *testing.T) {
 	needMuJoCo(t)
 	path := filepath.Join("testdata", "reacher_states.h5")
@@ -67,7 +68,8 @@ func TestRecordingsOfReacher(t *testing.T) {
 	}
 }
 
-// openGL is what draws here, in the words of a recording; it skips where nothing can.
+// openGL names what draws here, as recordings name it. It skips the test if nothing
+// can.
 func openGL(t *testing.T) string {
 	t.Helper()
 	m, err := mujoco.LoadXML("<mujoco/>", nil)
@@ -82,8 +84,9 @@ func openGL(t *testing.T) string {
 	return r.Info().Renderer + ", " + r.Info().Version
 }
 
-// The bytes of frames are those of the original with the same OpenGL; with another
-// they pass the authors' gate, 3 levels on average (docs/sources.md#render-gate).
+// Frames have the bytes of the reference implementation with the same OpenGL. With
+// another one they pass the authors' gate of 3 levels on average
+// (docs/sources.md#render-gate).
 func TestFramesOfReacher(t *testing.T) {
 	needMuJoCo(t)
 	here := openGL(t)
@@ -91,7 +94,8 @@ func TestFramesOfReacher(t *testing.T) {
 	sameFrames(t, here, r.Frames, 57, attr)
 }
 
-// sameFrames wants n frames with the bytes of the recording where OpenGL is the same.
+// sameFrames expects n frames, with the bytes of the recording if the OpenGL is the
+// same.
 func sameFrames(t *testing.T, here string, f FrameDiff, n int, attr func(string) (string, bool)) {
 	t.Helper()
 	if f.Count != n || f.Mean > 3 {
@@ -104,8 +108,9 @@ func sameFrames(t *testing.T, here string, f FrameDiff, n int, attr func(string)
 	}
 }
 
-// Worlds in which the original has drawn every factor: links of other weights move as
-// its own, to the bit, and lights, colours and the visible target look as its own.
+// Worlds in which the reference implementation has drawn every factor: links of other
+// weights move to the same bits, and lights, colours and the visible target look the
+// same.
 func TestVariedRecordingsOfReacher(t *testing.T) {
 	needMuJoCo(t)
 	r, _ := replayArm(t, filepath.Join("testdata", "reacher_varied_states.h5"), Options{})
@@ -118,7 +123,8 @@ func TestVariedRecordingsOfReacher(t *testing.T) {
 	sameFrames(t, here, r.Frames, 16, attr)
 }
 
-// Another 21 episodes, recorded now, where the original is installed on the same MuJoCo.
+// Another 21 episodes, recorded by this test, if the reference implementation is
+// installed with the same MuJoCo.
 func TestPeersRecordReacher(t *testing.T) {
 	needMuJoCo(t)
 	python := os.Getenv("SCALEWM_PEERS")

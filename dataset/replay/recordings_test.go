@@ -8,10 +8,11 @@ import (
 	"scalewm/dataset/hdf5"
 )
 
-// Recordings of the running original (testdata/make_tworoom.py). States and
-// flags are demanded to the bit. Frames may differ by one level in some bytes,
-// because the original's float32 exp is not correctly rounded
-// (docs/sources.md#two-room-drawing: up to 72 bytes of a frame; 120 are allowed, and 0.001 on average).
+// Recordings of the running reference implementation (testdata/make_tworoom.py).
+// States and flags must be equal bit for bit. Frames may differ by one level in some
+// bytes, because the reference's float32 exp is not correctly rounded
+// (docs/sources.md#two-room-drawing: up to 72 bytes of a frame; the test allows 120,
+// and 0.001 on average).
 func TestRecordingsOfTheOriginal(t *testing.T) {
 	for _, c := range []struct {
 		file                   string
@@ -20,7 +21,8 @@ func TestRecordingsOfTheOriginal(t *testing.T) {
 	}{
 		{"tworoom_states.h5", 48, 2271, 0, 2223},
 		{"tworoom_frames.h5", 16, 151, 151, 135},
-		{"tworoom_varied_states.h5", 24, 24 * 61, 0, 24 * 60}, // the original has drawn every factor
+		// The reference implementation has drawn every factor of this one.
+		{"tworoom_varied_states.h5", 24, 24 * 61, 0, 24 * 60},
 		{"tworoom_varied_frames.h5", 14, 14 * 4, 14 * 4, 14 * 3},
 	} {
 		src, err := hdf5.Open(filepath.Join("testdata", c.file))

@@ -1,9 +1,15 @@
-// Package replay drives a task with the actions of a recorded file and measures
-// how far our states, frames and success flags are from the recorded ones. It is how a
-// simulator is shown to be the original's.
+// Package replay applies the actions of a recorded file in a task's simulator and
+// measures how far its states, frames and success flags are from the recorded ones.
+// It shows whether a simulator equals the reference implementation that made the
+// recording.
 //
-// It knows tasks only through envs and files only through dataset.Source; a new
-// task or file format needs no change here.
+// [Run] replays a file and returns a [Report]. By default an episode starts from its
+// first row and errors accumulate; with Options.OneStep every row is computed from
+// the recorded row before it, which shows where a difference comes from. Options.Out
+// receives what was simulated, for example to write it as a new data set.
+//
+// The package knows tasks only through package envs and files only through
+// dataset.Source. A new task or file format needs no change here.
 package replay
 
 import (
@@ -18,35 +24,38 @@ import (
 type Options struct {
 	// File is the name of the recording for the report.
 	File string
-	// Task names the task; "" takes the file's attribute env.
+	// Task is the name of the task; "" takes the file's attribute env.
 	Task string
-	// Episodes replays only the first ones; 0 means all.
+	// Episodes is the number of episodes to replay, from the first; 0 means all.
 	Episodes int
-	// Pixels compares frames too.
+	// Pixels draws frames and compares them too.
 	Pixels bool
-	// OneStep sets every row from the recorded row before it and steps once, so
-	// that errors do not add up; rows that do not hold enough to restart exactly are left out.
+	// OneStep computes every row by one step from the recorded row before it, so that
+	// errors do not accumulate. Rows from which an exact restart is impossible are
+	// left out.
 	OneStep bool
-	// FromControl drives what the recorded controller computed instead of the
-	// actions (tasks that are envs.Controlled).
+	// FromControl applies the recorded output of the controller instead of the
+	// actions, in tasks that are envs.Controlled. This separates errors of the
+	// controller from those of the physics.
 	FromControl bool
-	// PerEpisode adds a report of every episode.
+	// PerEpisode adds a report for every episode.
 	PerEpisode bool
-	// Out receives what was simulated; may be nil.
+	// Out receives what was simulated. It may be nil.
 	Out Recorder
-	// Progress counts rows; may be nil.
+	// Progress is called with the number of rows done. It may be nil.
 	Progress func(done, total int64, note string)
 }
 
-// Recorder takes what was simulated, episode by episode.
+// Recorder receives what was simulated, episode by episode.
 type Recorder interface {
 	// Start is called once, before the first episode.
 	Start(columns []envs.Column, frames bool, attrs map[string]string) error
-	// Episode gets every column row-major, and one frame a row or none.
+	// Episode receives every column, row-major, and one frame per row or none. The
+	// recorder may keep the slices.
 	Episode(columns map[string][]float64, frames [][]byte) error
 }
 
-// Run replays a recording.
+// Run replays a recording. It returns the error of ctx if that ends between two rows.
 func Run(ctx context.Context, src dataset.Source, opt Options) (*Report, error) {
 	p, err := newPlayer(src, opt)
 	if err != nil {

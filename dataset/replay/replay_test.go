@@ -16,8 +16,8 @@ import (
 	_ "scalewm/envs/tworoom"
 )
 
-// record makes a recording of Two-Room with our own simulator, which replays
-// without a difference; tests then change numbers in it.
+// record makes a recording of Two-Room with our own simulator, which replays without
+// a difference. Tests then change numbers in it.
 func record(t *testing.T, episodes, rows int, frames bool) *memory {
 	t.Helper()
 	task, err := envs.Lookup("tworoom")
@@ -86,7 +86,8 @@ func TestOwnRecordingIsEqual(t *testing.T) {
 		}
 		for name, c := range r.Columns {
 			want := 21
-			if name == "reward" { // belongs to the step into the row
+			// It belongs to the step into the row.
+			if name == "reward" {
 				want = 18
 			}
 			if c.MaxAbs != 0 || c.Rows != want || c.RowsEqual != want {
@@ -153,11 +154,12 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 }
 
-// A wrong row spoils its episode's start in a whole replay and, with OneStep,
-// only itself and the step out of it.
+// A wrong row spoils the start of its episode when that is replayed in full. With
+// OneStep it spoils only itself and the step out of it.
 func TestOneStepDoesNotAddUp(t *testing.T) {
 	m := record(t, 1, 8, false)
-	for i := range 8 { // shift row 3 of all names of the place
+	// Shift row 3 in all columns that have the place.
+	for i := range 8 {
 		for _, n := range []string{"state", "proprio", "pos_agent", "observation"} {
 			w := len(m.data[n]) / 8
 			if i == 3 {
@@ -179,11 +181,13 @@ func TestGoal(t *testing.T) {
 	drop := func(names ...string) {
 		m.columns = slices.DeleteFunc(m.columns, func(c envs.Column) bool { return slices.Contains(names, c.Name) })
 	}
-	drop("goal_state") // pos_target says it too
+	// The column pos_target has the goal too.
+	drop("goal_state")
 	if r := replay(t, m, Options{}); r.Terminated.Compared != 8 || r.Columns["distance_to_target"].RowsEqual != 10 {
 		t.Errorf("goal from pos_target: %+v", r)
 	}
-	for i := range 2 { // episode 0 does not say its goal
+	// Episode 0 does not have its goal.
+	for i := range 2 {
 		m.data["pos_target"][i] = math.NaN()
 	}
 	if r := replay(t, m, Options{}); r.Terminated.Compared != 4 || r.Columns["distance_to_target"].Rows != 5 {

@@ -2,32 +2,37 @@ package replay
 
 import "slices"
 
-// Report is what a replay found; its JSON is read by scripts and holds no NaN,
+// Report is the result of a replay. Its JSON is read by scripts and contains no NaN,
 // infinity or null.
 type Report struct {
 	Env      string `json:"env"`
 	File     string `json:"file"`
 	Episodes int    `json:"episodes"`
-	// Rows counts the rows that were simulated and compared, LeftOut (one-step
-	// mode only) those that do not hold enough to restart exactly.
+	// Rows is the number of rows that were simulated and compared. LeftOut, in
+	// one-step mode only, is the number of rows that do not have enough to restart
+	// exactly.
 	Rows    int  `json:"rows"`
 	LeftOut *int `json:"left_out,omitempty"`
-	// Columns holds every column of the file that the task produces.
+	// Columns has every column of the file that the task produces.
 	Columns    map[string]ColumnDiff `json:"columns"`
 	Frames     FrameDiff             `json:"frames"`
 	Terminated FlagDiff              `json:"terminated"`
-	// NotCompared lists the other columns of the file, in alphabetical order.
+	// NotCompared has the other columns of the file, in alphabetical order.
 	NotCompared []string      `json:"not_compared"`
 	PerEpisode  []EpisodeDiff `json:"per_episode,omitempty"`
 }
 
-// ColumnDiff is how far a column is from the recorded one.
+// ColumnDiff is the difference between a column and the recorded one.
 type ColumnDiff struct {
-	MaxAbs    float64 `json:"max_abs"`    // largest difference of an element; 1e300 where ours is not a number
-	RowsEqual int     `json:"rows_equal"` // rows without any difference
-	Rows      int     `json:"rows"`       // rows with an element to compare
-	Worst     Place   `json:"worst"`      // the first row with MaxAbs
-	// First is the first row with any difference: where a replay begins to diverge.
+	// MaxAbs is the largest difference of an element; 1e300 if ours is not a number.
+	MaxAbs float64 `json:"max_abs"`
+	// RowsEqual is the number of rows without any difference.
+	RowsEqual int `json:"rows_equal"`
+	// Rows is the number of rows with an element to compare.
+	Rows int `json:"rows"`
+	// Worst is the first row with a difference of MaxAbs.
+	Worst Place `json:"worst"`
+	// First is the first row with any difference, where a replay begins to diverge.
 	First *Place `json:"first,omitempty"`
 }
 
@@ -37,18 +42,24 @@ type Place struct {
 	Row     int `json:"row"`
 }
 
-// FrameDiff is how far frames are from the recorded ones, in levels of 0 to 255.
+// FrameDiff is the difference between frames and the recorded ones, in levels of 0 to
+// 255.
 type FrameDiff struct {
-	Count      int     `json:"count"`       // frames compared
-	Mean       float64 `json:"mean"`        // absolute difference, over all bytes of all frames
-	Max        int     `json:"max"`         // largest absolute difference of a byte
-	WorstBytes int     `json:"worst_bytes"` // most differing bytes in a frame
-	// Moving is Mean over those bytes of the picture that take more than one
-	// value in the recorded frames: a drawing without the moving thing shows here.
+	// Count is the number of frames compared.
+	Count int `json:"count"`
+	// Mean is the mean absolute difference over all bytes of all frames.
+	Mean float64 `json:"mean"`
+	// Max is the largest absolute difference of a byte.
+	Max int `json:"max"`
+	// WorstBytes is the largest number of differing bytes in a frame.
+	WorstBytes int `json:"worst_bytes"`
+	// Moving is the mean over those bytes of the frame that take more than one value
+	// in the recorded frames. The background dominates Mean; if the moving object is
+	// not drawn, it shows here.
 	Moving float64 `json:"moving"`
 }
 
-// FlagDiff is how often the success flag is another than the recorded one.
+// FlagDiff counts how often the success flag differs from the recorded one.
 type FlagDiff struct {
 	Compared int `json:"compared"`
 	Wrong    int `json:"wrong"`
@@ -62,12 +73,12 @@ type EpisodeDiff struct {
 	Terminated FlagDiff          `json:"terminated"`
 }
 
-// MaxAbs is a column's largest difference in an episode.
+// MaxAbs is the largest difference of a column in an episode.
 type MaxAbs struct {
 	MaxAbs float64 `json:"max_abs"`
 }
 
-// report sums up after the last episode.
+// report returns the summary after the last episode.
 func (p *player) report() *Report {
 	r := &Report{
 		Env: p.spec.Name, File: p.opt.File, Episodes: len(p.episodes), Rows: p.rows,

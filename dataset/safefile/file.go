@@ -199,7 +199,7 @@ func Claim(path string, how int) (f *os.File, err error) {
 func Free(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("looking for free space at %s: %w", dir, Explain(err))
+		return 0, fmt.Errorf("reading the free space of %s: %w", dir, Explain(err))
 	}
 	return int64(st.Bavail) * st.Bsize, nil
 }

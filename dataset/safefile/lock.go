@@ -74,7 +74,7 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 		}
 		if owner != (Owner{}) && o.Note != nil && !noted {
 			noted = true
-			o.Note(fmt.Sprintf("%s is taken by %s, which is waited for (hint: if that is gone, --break-lock)", dir, owner))
+			o.Note(fmt.Sprintf("%s is locked by %s; waiting for it (hint: if that is gone, use --break-lock)", dir, owner))
 		}
 		select {
 		case <-ctx.Done():

@@ -201,7 +201,7 @@ func TestLockOfAnotherHost(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, lockName), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Lock(stopped, dir, LockOptions{Note: func(s string) { said += s }}); !errors.Is(err, context.Canceled) || !strings.Contains(said, "taken by an unreadable .lock, which is waited for (hint: ") {
+		if _, err := Lock(stopped, dir, LockOptions{Note: func(s string) { said += s }}); !errors.Is(err, context.Canceled) || !strings.Contains(said, "locked by an unreadable .lock; waiting for it (hint: ") {
 			t.Errorf("an unreadable lock %q: %v, said %q", text, err, said)
 		}
 		mustLock(t, dir, LockOptions{Break: true})()

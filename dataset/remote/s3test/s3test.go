@@ -46,7 +46,8 @@ type Server struct {
 	mu      sync.Mutex
 	objects map[string]object
 	uploads map[string]upload
-	counts  map[string]int // of requests by method
+	// counts has the number of requests by method.
+	counts map[string]int // of requests by method
 	*httptest.Server
 }
 
@@ -55,7 +56,8 @@ type Server struct {
 type object struct {
 	bytes []byte
 	etag  string
-	sum   string // x-amz-meta-sha256
+	// sum is the header x-amz-meta-sha256, the checksum that clients record.
+	sum string // x-amz-meta-sha256
 }
 
 // upload is a multipart upload in progress, with its parts by number.
@@ -118,6 +120,7 @@ func (s *Server) Replace(key string, bytes []byte) {
 	s.objects[key] = object{bytes, etagOf(bytes), hex.EncodeToString(sum[:])}
 }
 
+// etagOf returns the ETag of an object that was put in one request.
 func etagOf(b []byte) string { sum := md5.Sum(b); return hex.EncodeToString(sum[:]) }
 
 // ServeHTTP checks the request as a server would before it looks at the object.
@@ -140,6 +143,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "InvalidAccessKeyId")
 	case bucket != Bucket:
 		refuse(w, http.StatusNotFound, "NoSuchBucket")
+	// The client signs the hash of the content, so damage on the way is detected.
 	case len(body) > 0 && r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]):
 		refuse(w, http.StatusBadRequest, "XAmzContentSHA256Mismatch")
 	default:
@@ -168,6 +172,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, key string, body 
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		s.get(w, r, key)
 	case r.Method == http.MethodPost && q.Has("uploads"):
+		// Any unique text can identify an upload.
 		id := strconv.Itoa(s.counts[http.MethodPost])
 		s.uploads[id] = upload{key, r.Header.Get("X-Amz-Meta-Sha256"), map[int][]byte{}}
 		answer(w, "InitiateMultipartUploadResult", fmt.Sprintf("<Bucket>%s</Bucket><Key>%s</Key><UploadId>%s</UploadId>", Bucket, key, id))
@@ -214,6 +219,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 	from, status := 0, http.StatusOK
 	if text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok {
 		from, _ = strconv.Atoi(strings.TrimSuffix(text, "-"))
+		// Only ranges without an end occur: bytes=FROM-.
 		status = http.StatusPartialContent
 	}
 	w.Header().Set("ETag", `"`+o.etag+`"`)
@@ -292,6 +298,7 @@ func (s *Server) part(w http.ResponseWriter, r *http.Request, id, number string,
 		w.WriteHeader(http.StatusNoContent)
 	case http.MethodPost:
 		var all []byte
+		// Parts may arrive in any order and are joined by number.
 		for _, n := range slices.Sorted(maps.Keys(u.parts)) {
 			all = append(all, u.parts[n]...)
 		}

@@ -14,7 +14,7 @@ on b "scalewm reproduce $args --stage train --out \$m/run > $dir/b.log 2>&1" & b
 wait $a || exit 1
 wait $b || exit 1
 cat "$dir/a.log" "$dir/b.log" | grep -c ' steps, loss ' # one of them trained
-cat "$dir/a.log" "$dir/b.log" | grep -c 'is taken by process .* on [ab]'
+cat "$dir/a.log" "$dir/b.log" | grep -c 'is locked by process .* on [ab]'
 ls -A /mnt/export/run/train/tworoom-lewm-s3072 | grep -c '^\.lock'
 
 echo "== a machine is lost"
