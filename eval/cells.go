@@ -171,11 +171,11 @@ func Host() string {
 
 // Verdict is the result of evaluating an existing cell again.
 type Verdict struct {
-	ID   string `json:"id"`
-	Unit string `json:"unit"`    // solver, tier and set
-	Made string `json:"made_on"` // device kind that computed the stored cell
-	Now  string `json:"run_on"`  // device kind of the second run
-	Same bool   `json:"same"`
+	ID       string `json:"id"`
+	Unit     string `json:"unit"`    // solver, tier and set
+	StoredOn string `json:"made_on"` // device kind that computed the stored cell
+	RunOn    string `json:"run_on"`  // device kind of the second run
+	Same     bool   `json:"same"`
 	// Compare is what was compared: "bytes", "outcomes" if the device kinds differ, or
 	// "checksum" if the file is damaged and nothing was run.
 	Compare string `json:"compared"`
@@ -250,7 +250,7 @@ func (j Job) verify(ctx context.Context, store cell.Store, a Agent) (v Verdict, 
 		return v, err
 	}
 	now := outs[0].Result
-	if v.Made, v.Now = old.Device, now.Device; v.Made != v.Now {
+	if v.StoredOn, v.RunOn = old.Device, now.Device; v.StoredOn != v.RunOn {
 		v.Compare = "outcomes"
 	}
 	v.Differs = difference(old, now)

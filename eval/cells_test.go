@@ -214,7 +214,7 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("%d verdicts on 3 cells", len(verdicts))
 	}
 	for _, v := range verdicts {
-		if !v.Same || v.Compare != "bytes" || v.Differs != "" || v.Made != v.Now {
+		if !v.Same || v.Compare != "bytes" || v.Differs != "" || v.StoredOn != v.RunOn {
 			t.Errorf("%+v", v)
 		}
 	}

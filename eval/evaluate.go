@@ -21,9 +21,9 @@ type Evaluation struct {
 
 // Outcome is the result of Evaluation.Run.
 type Outcome struct {
-	Cells  []results.Cell // existing and new ones
-	Failed []Failure
-	Made   []string // names of the sets that had to be evaluated, including failed ones
+	Cells     []results.Cell // existing and new ones
+	Failed    []Failure
+	Evaluated []string // names of the sets that had to be evaluated, including failed ones
 }
 
 // Run evaluates the sets whose cells are missing and returns all cells of the job. It
@@ -57,7 +57,7 @@ func (e Evaluation) Run(ctx context.Context) (o Outcome, err error) {
 		}
 	}
 	for _, i := range todo {
-		o.Made = append(o.Made, e.Sets[i].Name)
+		o.Evaluated = append(o.Evaluated, e.Sets[i].Name)
 	}
 	if o.Cells, o.Failed, err = e.read(e.Store, o.Failed); err != nil || e.Film == "" || len(o.Failed) > 0 {
 		return o, err

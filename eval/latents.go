@@ -10,16 +10,16 @@ import (
 
 // Latents encodes the frames at the given rows of the job's data set with w and
 // returns P*D numbers for each row. The command encode writes them to a file. Frames
-// are read by Workers goroutines and encoded FramesAtOnce at a time; the result
+// are read by Workers goroutines and encoded EncodeBatch at a time; the result
 // depends on neither.
 func (j Job) Latents(ctx context.Context, w model.World, rows []int) ([]float32, error) {
 	e := model.NewEncoder(w)
 	defer e.Free()
 	info := w.Info()
 	frames, size, width := dataset.AtSize(j.Data.Source, info.FrameSize), info.FrameBytes(), info.Patches*info.Dim
-	px, z := make([]byte, model.FramesAtOnce*size), make([]float32, len(rows)*width)
-	for from := 0; from < len(rows); from += model.FramesAtOnce {
-		n := min(model.FramesAtOnce, len(rows)-from)
+	px, z := make([]byte, model.EncodeBatch*size), make([]float32, len(rows)*width)
+	for from := 0; from < len(rows); from += model.EncodeBatch {
+		n := min(model.EncodeBatch, len(rows)-from)
 		err := parallel.For(ctx, j.Workers, n, func(_, i int) error { return frames.Frame(rows[from+i], px[i*size:(i+1)*size]) })
 		if err == nil {
 			err = e.Latents(ctx, z[from*width:(from+n)*width], px[:n*size])

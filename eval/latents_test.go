@@ -11,7 +11,7 @@ import (
 // workers.
 func TestLatentsOneByOne(t *testing.T) {
 	j := testJob(t, "T5", 1, "s101")
-	rows := make([]int, 2*model.FramesAtOnce+3)
+	rows := make([]int, 2*model.EncodeBatch+3)
 	for i := range rows {
 		rows[i] = (i * 7) % j.Data.Rows()
 	}

@@ -24,7 +24,7 @@ func (j Job) batchSize(a Agent) int {
 	case j.Batch > 0:
 		return j.Batch
 	case a.Policy != nil:
-		return model.FramesAtOnce
+		return model.EncodeBatch
 	default:
 		return max(m.Device().Traits().PlanRows/(j.Tier.Candidates*m.Info().Patches), 1)
 	}
@@ -208,7 +208,7 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 
 	began = time.Now()
 	problem := plan.Problem{Episodes: len(eps), Horizon: p.rules.Horizon, Width: p.width, Cost: cost, Low: p.low, High: p.high,
-		Noise: plan.Keyed{Device: p.dev, Keys: p.keys(eps), Replan: replan, Iterations: p.tier.Iterations}}
+		Noise: plan.KeyedNoise{Device: p.dev, Keys: p.keys(eps), Replan: replan, Iterations: p.tier.Iterations}}
 	if p.proposal != nil {
 		first, err := policyPlans(ctx, p.proposal, p.rules.Horizon, eps)
 		if err != nil {
@@ -275,7 +275,7 @@ func (j *latentCostMaker) free() { j.encoder.Free() }
 func (j *latentCostMaker) goals(ctx context.Context, eps []*episode) error {
 	width := j.world.Info().Patches * j.world.Info().Dim
 	// In chunks, because goals copies the frames into one slice.
-	for some := range slices.Chunk(eps, model.FramesAtOnce) {
+	for some := range slices.Chunk(eps, model.EncodeBatch) {
 		z := make([]float32, len(some)*width)
 		if err := j.encoder.Latents(ctx, z, goals(some)); err != nil {
 			return err
@@ -298,7 +298,7 @@ func (j *latentCostMaker) cost(ctx context.Context, eps []*episode) (plan.Cost, 
 	}
 	j.world.Device().Upload(c.goal, latents)
 	row := 0
-	for some := range slices.Chunk(eps, model.FramesAtOnce) {
+	for some := range slices.Chunk(eps, model.EncodeBatch) {
 		n := len(some) * j.world.Info().Patches
 		if err := j.encoder.Into(ctx, c.start.RowRange(row, n), starts(some)); err != nil {
 			c.free()

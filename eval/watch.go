@@ -18,8 +18,8 @@ import (
 // step, each of envs.FrameBytes. Beside is shown to the right of Frames: either one
 // image for the entire film, such as the goal, or one for each frame.
 type Film struct {
-	Frames, Beside [][]byte
-	Result         results.Row // the episode's row; empty if the film shows no evaluation
+	Frames, Side [][]byte
+	Result       results.Row // the episode's row; empty if the film shows no evaluation
 }
 
 // Watch runs the episode at index of the job's first set again and records its
@@ -38,7 +38,7 @@ func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 	r.episodes = r.episodes[index : index+1]
 	ep := r.episodes[0]
 	goal := make([]byte, envs.FrameBytes)
-	film := Film{Beside: [][]byte{goal}}
+	film := Film{Side: [][]byte{goal}}
 	if err := j.Data.Frame(j.Data.fileRow(ep.start)+j.GoalOffset, goal); err != nil {
 		return Film{}, fmt.Errorf("reading the goal frame of episode %d: %w", index, err)
 	}
@@ -66,9 +66,9 @@ func (f Film) Save(path string) error {
 	return safefile.Write(path, f.encode)
 }
 
-// WholeFilm reports whether a file begins and ends as a GIF does, which an
+// IsCompleteFilm reports whether a file begins and ends as a GIF does, which an
 // interrupted copy would not. The error wraps fs.ErrNotExist if there is no file.
-func WholeFilm(path string) (bool, error) {
+func IsCompleteFilm(path string) (bool, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return false, fmt.Errorf("checking a film: %w", err)
@@ -99,7 +99,7 @@ func (f Film) encode(w io.Writer) error {
 	var out gif.GIF
 	pen := pen{}
 	for i, px := range f.Frames {
-		beside := f.Beside[min(i, len(f.Beside)-1)]
+		beside := f.Side[min(i, len(f.Side)-1)]
 		img := image.NewPaletted(image.Rect(0, 0, 2*size+filmGap, size), palette.Plan9)
 		for y := range size {
 			line := img.Pix[y*img.Stride:]

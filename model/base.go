@@ -26,14 +26,14 @@ type Base[G Geometry] struct {
 	own int
 }
 
-// Declared marks the end of the model's own parameters. A family's constructor calls
+// MarkDeclared marks the end of the model's own parameters. A family's constructor calls
 // it once it has declared all of them in Set, before a loss term can add more.
-func (b *Base[G]) Declared() { b.own = len(b.Set.Params) }
+func (b *Base[G]) MarkDeclared() { b.own = len(b.Set.Params) }
 
-// Own returns the model's own parameters followed by its buffers: the order of the
+// Saved returns the model's own parameters followed by its buffers: the order of the
 // tensors in a checkpoint. The slice expression limits the capacity to own, so that
 // append copies instead of overwriting the parameters of loss terms.
-func (b *Base[G]) Own() []*nn.Param { return append(b.Set.Params[:b.own:b.own], b.Set.Buffers...) }
+func (b *Base[G]) Saved() []*nn.Param { return append(b.Set.Params[:b.own:b.own], b.Set.Buffers...) }
 
 // Counts returns nil: a model without BatchNorm has no counters.
 func (b *Base[G]) Counts() []Count { return nil }
@@ -81,7 +81,7 @@ func (b *Base[G]) Free() {
 // its weights cannot change, so Eval lets the device cache what it derives from them,
 // such as packed panels or bf16 copies.
 func (b *Base[G]) Eval() *nn.Pass {
-	if !b.Set.Grad.Given() {
+	if !b.Set.Grad.IsSet() {
 		b.Dev.Freeze(b.Set.Value.Buf)
 	}
 	b.Arena.Reset()

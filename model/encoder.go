@@ -6,20 +6,20 @@ import (
 	"scalewm/model/device"
 )
 
-// FramesAtOnce is the number of frames that an Encoder encodes in one batch. It
+// EncodeBatch is the number of frames that an Encoder encodes in one batch. It
 // bounds the memory of the frames and of the encoder's activations. The latents do
 // not depend on it, since in evaluation mode each frame is encoded independently of
 // the others.
-const FramesAtOnce = 64
+const EncodeBatch = 64
 
 // Encoder encodes frames in host memory into latents of a World, in batches of
-// FramesAtOnce frames. It reuses its own buffers on the device from batch to batch.
+// EncodeBatch frames. It reuses its own buffers on the device from batch to batch.
 // Like the World, it must be used by one goroutine at a time.
 type Encoder struct {
 	world World
 	info  Info
 	// pixels holds the frames of a batch, and z the latents of a batch,
-	// (FramesAtOnce*P) x D, before they are downloaded.
+	// (EncodeBatch*P) x D, before they are downloaded.
 	pixels device.Bytes
 	z      device.Mat
 }
@@ -28,7 +28,7 @@ type Encoder struct {
 // Free on the Encoder before it frees w.
 func NewEncoder(w World) *Encoder {
 	d, info := w.Device(), w.Info()
-	return &Encoder{w, info, d.AllocBytes(FramesAtOnce * info.FrameBytes()), device.NewMat(d, FramesAtOnce*info.Patches, info.Dim)}
+	return &Encoder{w, info, d.AllocBytes(EncodeBatch * info.FrameBytes()), device.NewMat(d, EncodeBatch*info.Patches, info.Dim)}
 }
 
 // Free releases the Encoder's buffers, but not its World.
@@ -62,11 +62,11 @@ func (e *Encoder) Latents(ctx context.Context, dst []float32, frames []byte) err
 func (e *Encoder) batches(ctx context.Context, frames []byte, encode func(from, n int)) error {
 	d, size := e.world.Device(), e.info.FrameBytes()
 	all := len(frames) / size
-	for from := 0; from < all; from += FramesAtOnce {
+	for from := 0; from < all; from += EncodeBatch {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(FramesAtOnce, all-from)
+		n := min(EncodeBatch, all-from)
 		d.UploadBytes(e.pixels, frames[from*size:(from+n)*size])
 		encode(from, n)
 		if err := d.Err(); err != nil {

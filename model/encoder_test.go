@@ -30,7 +30,7 @@ func small(t *testing.T) model.World {
 func TestEncoder(t *testing.T) {
 	w, r := small(t), rand.New(rand.NewPCG(1, 2))
 	info, dev := w.Info(), w.Device()
-	const n = 2*model.FramesAtOnce + 3
+	const n = 2*model.EncodeBatch + 3
 	frames := make([]byte, n*info.FrameBytes())
 	for i := range frames {
 		frames[i] = byte(r.Uint32())

@@ -30,8 +30,8 @@ type Geometry interface {
 	Info() Info
 	// Declare builds a model without allocating memory for its parameters.
 	Declare() (Trainable, error)
-	// Words describes the encoder, the latents and the predictor for human readers.
-	Words() (encoder, latents, predictor string)
+	// Describe describes the encoder, the latents and the predictor for human readers.
+	Describe() (encoder, latents, predictor string)
 	// Hydra returns the contents of the config.json, to be encoded as JSON, from
 	// which stable-worldmodel constructs the modules of its implementation. more
 	// holds tensors that those modules have and a Trainable does not.
@@ -95,14 +95,14 @@ type Trainable interface {
 	// per loss term that depends on the predictions, always after a Forward. demb and
 	// dtarget are zero Mats if the model is not a Learner.
 	PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat)
-	// Own returns the parameters and buffers that a checkpoint holds, in its order.
+	// Saved returns the parameters and buffers that a checkpoint holds, in its order.
 	// Those of loss terms are excluded.
-	Own() []*nn.Param
+	Saved() []*nn.Param
 	// Counts returns the step counters of the BatchNorm layers. A checkpoint stores
 	// them after the tensors of Own.
 	Counts() []Count
-	// Ready returns the model as a World. The values of Own must have been set.
-	Ready() (World, error)
+	// World returns the model as a World. The values of Own must have been set.
+	World() (World, error)
 	// Free releases the model's memory.
 	Free()
 }
@@ -117,7 +117,7 @@ type Count struct {
 // Tensors downloads what a checkpoint of m holds: the tensors of Own, then those of
 // Counts.
 func Tensors(dev device.Device, m Trainable) (ts []weights.Tensor) {
-	for _, p := range m.Own() {
+	for _, p := range m.Saved() {
 		v := make([]float32, p.Len())
 		dev.Download(v, p.Value)
 		ts = append(ts, weights.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
@@ -226,14 +226,14 @@ type Checkpoint struct {
 // evaluation mode. It may be called once, since the Checkpoint holds a single model.
 func (c *Checkpoint) World(dev device.Device) (World, error) {
 	c.model.Alloc(dev, false)
-	own := c.model.Own()
+	own := c.model.Saved()
 	for i, p := range own {
 		dev.Upload64(p.Value, c.Tensors[i].Float64())
 	}
 	for i, n := range c.model.Counts() {
 		*n.N = int64(c.Tensors[len(own)+i].Float64()[0])
 	}
-	w, err := c.model.Ready()
+	w, err := c.model.World()
 	if err != nil {
 		c.model.Free()
 	}
@@ -342,7 +342,7 @@ func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error)
 	// Take returns an error unless the file has exactly these tensors, in these shapes.
 	var names []string
 	shapes := map[string][]int{}
-	for _, p := range m.Own() {
+	for _, p := range m.Saved() {
 		names, shapes[p.Name] = append(names, p.Name), p.Shape
 	}
 	for _, c := range m.Counts() {

@@ -39,11 +39,11 @@ type progress struct {
 }
 
 // newEvaluation begins an evaluation: {"model", "task", "data", "out", "rules", ...} gives {"handle"}.
-// "model" is external.Says, the rest the flags of `scalewm eval`, "rules" those of results.Settings by their keywords.
+// "model" is external.Description, the rest the flags of `scalewm eval`, "rules" those of results.Settings by their keywords.
 func newEvaluation(c call) (any, error) {
 	var q struct {
 		pipeline.Request
-		Model external.Says `json:"model"`
+		Model external.Description `json:"model"`
 	}
 	if err := c.read(&q); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (e *evaluation) Failed(string, error) {}
 // {"want": "done", "outcome"}.
 func (e *evaluation) next(c call) (answer any, again bool, err error) {
 	if e.asked != nil {
-		return nil, false, fmt.Errorf("the question %q is not answered yet", e.asked.Want)
+		return nil, false, fmt.Errorf("the question %q is not answered yet", e.asked.Call)
 	}
 	select {
 	case e.asked = <-e.model.Questions():
@@ -130,7 +130,7 @@ func (e *evaluation) take(c call) (again bool, err error) {
 		return false, fmt.Errorf("%d buffers for the arrays of a question (hint: evaluate.next says which)", len(c.buffers))
 	}
 	for i, a := range e.asked.In {
-		if err := fits(c.buffers[i], len(a.Bytes), e.asked.Want); err != nil {
+		if err := fits(c.buffers[i], len(a.Bytes), e.asked.Call); err != nil {
 			return false, err
 		}
 		copy(c.buffers[i], a.Bytes)

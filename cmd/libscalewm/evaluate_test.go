@@ -13,7 +13,7 @@ import (
 func TestSettingsAreKeywords(t *testing.T) {
 	keywords := must(t, "open", 0, map[string]any{"home": thirdparty.Home})["rules"].(map[string]any)
 	request := func(rules map[string]any) map[string]any {
-		return map[string]any{"model": external.Says{Name: "mine", Weights: "ab", Kind: results.PythonPolicy, FrameSize: 28}, "rules": rules,
+		return map[string]any{"model": external.Description{Name: "mine", Weights: "ab", Kind: results.PythonPolicy, FrameSize: 28}, "rules": rules,
 			"task": "tworoom", "data": "nosuch.h5", "out": t.TempDir(), "solver": "cem", "tier": "T5", "sets": "s101", "episodes": 2}
 	}
 	for _, s := range results.Settings {

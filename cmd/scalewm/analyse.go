@@ -257,7 +257,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		defer pipeline.Tidy(a.out)
 		fingerprint, err := file.Fingerprint()
 		if err == nil {
-			err = pipeline.Admits(a.out, data, rules.Protocol, task, fingerprint)
+			err = pipeline.CheckFolder(a.out, data, rules.Protocol, task, fingerprint)
 		}
 		if err != nil {
 			return nil, err

@@ -169,10 +169,10 @@ func fill(t *testing.T, dir, merged string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range pipeline.Of[*pipeline.Train](w.Graph()) {
+	for _, s := range pipeline.StepsOf[*pipeline.Train](w.Graph()) {
 		writeSidecar(t, w, merged, fp, s.ID())
 	}
-	for i, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
+	for i, s := range pipeline.StepsOf[*pipeline.Evaluate](w.Graph()) {
 		j, err := s.Job()
 		if err != nil {
 			t.Fatal(err)

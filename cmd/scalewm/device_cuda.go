@@ -21,7 +21,7 @@ func openGPU(p device.Precision, warn func(error)) (device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := card.Reduced(m); err != nil {
+	if err := card.FallbackReason(m); err != nil {
 		warn(err)
 	}
 	return cuda.New(m, p)

@@ -54,10 +54,10 @@ func kernels(m machine) finding {
 		}
 	}
 	// The variable that overrides the choice must name an instruction set that exists here.
-	if forced := m.getenv(cpu.PathVariable); forced != "" {
-		f.Value += "; " + cpu.PathVariable + " forces " + forced
+	if forced := m.getenv(cpu.ISAVariable); forced != "" {
+		f.Value += "; " + cpu.ISAVariable + " forces " + forced
 		if f.OK = slices.Contains(have, forced); !f.OK {
-			f.Fix = "unset " + cpu.PathVariable + ", or set it to one of those"
+			f.Fix = "unset " + cpu.ISAVariable + ", or set it to one of those"
 		}
 	}
 	return f

@@ -111,8 +111,8 @@ func (c *command) printVerdicts(verdicts []eval.Verdict, asJSON bool) (err error
 			state = "differs: " + v.Differs
 			failed = append(failed, fmt.Sprintf("cell %s (%s): %s", v.ID, v.Unit, v.Differs))
 		}
-		if v.Made != v.Now {
-			state += fmt.Sprintf(" (made on %s, run on %s)", v.Made, v.Now)
+		if v.StoredOn != v.RunOn {
+			state += fmt.Sprintf(" (made on %s, run on %s)", v.StoredOn, v.RunOn)
 		}
 		if !asJSON {
 			fmt.Fprintf(c.stdout, "%s %s: %s\n", v.ID, v.Unit, state)

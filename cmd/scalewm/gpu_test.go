@@ -17,7 +17,7 @@ import (
 // TestGPU runs the sessions of testdata/gpu: this program with a driver library whose GPU is
 // emulated. The variable DRIVER is the folder of that library.
 func TestGPU(t *testing.T) {
-	dir, release, err := driver.Folder()
+	dir, release, err := driver.BuildShared()
 	if errors.Is(err, emu.ErrUnavailable) {
 		t.Skip(err)
 	} else if err != nil {

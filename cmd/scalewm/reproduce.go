@@ -223,7 +223,7 @@ func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeli
 		return err
 	}
 	// At most one report; none in a shard or in other stages.
-	for _, s := range pipeline.Of[*pipeline.Report](steps) {
+	for _, s := range pipeline.StepsOf[*pipeline.Report](steps) {
 		if s.Page != nil {
 			showReport(c.stdout, s.Page, s.Path)
 		}

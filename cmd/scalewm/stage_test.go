@@ -43,7 +43,7 @@ func TestStages(t *testing.T) {
 	counts := func(want ...int) {
 		t.Helper()
 		out, errs, code := session(args(dir, "--watch", "--json")...)
-		var look pipeline.Look
+		var look pipeline.Progress
 		if err := json.Unmarshal([]byte(out), &look); err != nil || code != exitDone {
 			t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
 		}

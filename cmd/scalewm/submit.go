@@ -291,7 +291,7 @@ func remainingShards(ctx context.Context, g pipeline.Graph, p submit.Plan) (map[
 		}
 	}
 	// A report exists or not; whether it is up to date follows from the other stages.
-	for _, s := range pipeline.Of[*pipeline.Report](g) {
+	for _, s := range pipeline.StepsOf[*pipeline.Report](g) {
 		state, err := s.State(ctx)
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ const watchEvery = 5 * time.Second
 // screen is what `reproduce --watch` shows: the numbers of results by stage, the
 // queue of the batch system, and errors of jobs.
 type screen struct {
-	pipeline.Look
+	pipeline.Progress
 	Queue  []string                   `json:"queue"`  // states of the batch system's jobs, with their numbers
 	Errors []string                   `json:"errors"` // last lines of the logs of failed jobs
 	rates  map[pipeline.Stage]float64 // results per hour
@@ -32,7 +32,7 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, 
 	show := terminal(c.stdout)
 	again := !asJSON && show != nil // repeat, only where the screen can be cleared
 	v, began := pipeline.NewWatcher(w), time.Now()
-	var first pipeline.Look // rates are measured since this look
+	var first pipeline.Progress // rates are measured since this look
 	for {
 		if err := w.Pull(ctx, w.Graph()); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, 
 		if first.Stages == nil {
 			first = look
 		}
-		s := screen{Look: look, Queue: submit.Queue(ctx, out), Errors: submit.LastErrors(out), rates: ratesOf(first, look, time.Since(began))}
+		s := screen{Progress: look, Queue: submit.Queue(ctx, out), Errors: submit.LastErrors(out), rates: ratesOf(first, look, time.Since(began))}
 		if asJSON {
 			return c.printJSON(s)
 		}
@@ -65,13 +65,13 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, 
 
 // complete reports whether all results exist.
 func (s screen) complete() bool {
-	return !slices.ContainsFunc(s.Stages, func(l pipeline.StageLook) bool { return l.Done < l.Of })
+	return !slices.ContainsFunc(s.Stages, func(l pipeline.StageProgress) bool { return l.Done < l.Of })
 }
 
 // ratesOf returns the results per hour of each stage between two looks; stages
 // without progress have none. A rate is that of the entire run of --watch, since
 // single results of slow stages are rare.
-func ratesOf(first, now pipeline.Look, since time.Duration) map[pipeline.Stage]float64 {
+func ratesOf(first, now pipeline.Progress, since time.Duration) map[pipeline.Stage]float64 {
 	rates := map[pipeline.Stage]float64{}
 	// Both looks list the same stages in the same order: the graph does not change.
 	for i, l := range now.Stages {

@@ -10,10 +10,10 @@ import (
 
 // Rates count the results since the first look; the remaining time assumes the same rate.
 func TestScreen(t *testing.T) {
-	look := func(done int) pipeline.Look {
-		return pipeline.Look{Stages: []pipeline.StageLook{{Stage: pipeline.StageEval, Done: done, Of: 100}}, Training: []string{"tworoom scale s1: step 3"}}
+	look := func(done int) pipeline.Progress {
+		return pipeline.Progress{Stages: []pipeline.StageProgress{{Stage: pipeline.StageEval, Done: done, Of: 100}}, Training: []string{"tworoom scale s1: step 3"}}
 	}
-	s := screen{Look: look(40), rates: ratesOf(look(30), look(40), 30*time.Minute), Queue: []string{"3 eval running"}}
+	s := screen{Progress: look(40), rates: ratesOf(look(30), look(40), 30*time.Minute), Queue: []string{"3 eval running"}}
 	var text strings.Builder
 	if err := s.print(&text); err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestScreen(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
-	if s.complete() || !(screen{Look: look(100)}).complete() {
+	if s.complete() || !(screen{Progress: look(100)}).complete() {
 		t.Error("complete is not what it says")
 	}
 }

@@ -141,7 +141,7 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 	if i.Step == 0 && i.Method != model.Untrained { // published
 		made = "seed and steps not recorded"
 	}
-	encoder, latents, predictor := i.geometry.Words()
+	encoder, latents, predictor := i.geometry.Describe()
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n  method     %s, %s, protocol %s\n  task       %s\n"+
 		"  encoder    %s\n  latent     %s\n  predictor  %s\n"+
 		"  tensors    %d of %d numbers (%s)\n  sha256     %s\n",

@@ -114,7 +114,7 @@ func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 	// One frame per env step. The prediction changes once per block.
 	for step := range c.blocks*eval.Block + 1 {
 		add(&f.Frames, c.rows[0]+step)
-		add(&f.Beside, c.rows[imagined[step/eval.Block]])
+		add(&f.Side, c.rows[imagined[step/eval.Block]])
 	}
 	return f, err
 }

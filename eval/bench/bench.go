@@ -120,7 +120,7 @@ func (b *Bench) geometry() lewm.Config { return *b.Preset.Models["model"].(*lewm
 
 // Run measures the named parts with a probe of the machine around each.
 func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
-	path := os.Getenv(cpu.PathVariable)
+	path := os.Getenv(cpu.ISAVariable)
 	if path == "" {
 		path = cpu.Paths()[0]
 	}

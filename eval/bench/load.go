@@ -159,7 +159,7 @@ func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (
 	l.b.Note("%d rounds of reading, training and training that is fed", l.b.Rounds)
 	medians, err := l.b.takeTurns(ctx, append([]contender{
 		{"step", l.steps},
-		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.Fed) }},
+		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.StepFrom) }},
 		{"stored", func(ctx context.Context) (float64, error) { return l.turn(ctx, stored, nil) }},
 		{"sized", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, nil) }},
 	}, p.contenders("stored")...))

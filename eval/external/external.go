@@ -27,8 +27,8 @@ import (
 	"scalewm/model/device"
 )
 
-// Says is how the other program describes its model.
-type Says struct {
+// Description is how the other program describes its model.
+type Description struct {
 	Name      string `json:"name"`
 	Weights   string `json:"weights"` // SHA-256 of its weights: identifies it among models of the same name
 	Code      string `json:"code"`    // hash of its code; "" if it has no code of its own
@@ -47,7 +47,7 @@ type Says struct {
 // check returns an error if the description fits no model for a task whose actions
 // have actionDim numbers. Names become parts of file names and of reports, hence the
 // limits.
-func (s Says) check(actionDim int) error {
+func (s Description) check(actionDim int) error {
 	if err := safefile.CheckName(s.Name); err != nil || s.Name == "" || strings.ContainsAny(s.Name, "@=") {
 		return fmt.Errorf("the model's name %q is not valid (hint: letters and digits, and after the first one also _ - .)", s.Name)
 	}
@@ -102,7 +102,7 @@ const (
 //	plan     starts and goals (E, S, S, 3)            plans (E, H, A), z-scored
 //	propose  as plan                                  initial means (E, H, A), z-scored
 type Question struct {
-	Want   string  `json:"want"`
+	Call   string  `json:"want"`
 	In     []Array `json:"in"`
 	Out    []int   `json:"out"`
 	answer []float32
@@ -131,7 +131,7 @@ type Model struct {
 // numbers, and the arm and agent to evaluate it with. Plans are searched on dev. When
 // ctx ends, the model asks no more questions and the evaluation fails with the
 // context's cause.
-func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model, eval.Arm, eval.Agent, error) {
+func New(ctx context.Context, dev device.Device, s Description, actionDim int) (*Model, eval.Arm, eval.Agent, error) {
 	if err := s.check(actionDim); err != nil {
 		return nil, eval.Arm{}, eval.Agent{}, err
 	}
@@ -164,7 +164,7 @@ func (x *Model) Questions() <-chan *Question { return x.questions }
 // and leaves the question open.
 func (x *Model) Answer(q *Question, answer []byte) error {
 	if want := 4 * len(q.answer); len(answer) != want {
-		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Want, len(answer), want, q.Out)
+		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Call, len(answer), want, q.Out)
 	}
 	copy(bytesOf(q.answer), answer)
 	select {
@@ -181,7 +181,7 @@ func (x *Model) ask(want string, answer []float32, shape []int, in ...Array) err
 		return x.err
 	}
 	select {
-	case x.questions <- &Question{Want: want, In: in, Out: shape, answer: answer}:
+	case x.questions <- &Question{Call: want, In: in, Out: shape, answer: answer}:
 	case <-x.ctx.Done():
 		x.err = context.Cause(x.ctx)
 		return x.err

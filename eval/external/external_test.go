@@ -106,7 +106,7 @@ func evaluateNatively(t *testing.T) {
 }
 
 // visit evaluates an external model in a folder; a function answers its questions.
-func visit(t *testing.T, dir string, s external.Says, answer func(*external.Question) ([]float32, error)) error {
+func visit(t *testing.T, dir string, s external.Description, answer func(*external.Question) ([]float32, error)) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -193,7 +193,7 @@ func (m *mirror) rollout(start, goal, candidates []float32) (latents, costs []fl
 
 func (m *mirror) answer(q *external.Question) ([]float32, error) {
 	in := func(i int) []byte { return q.In[i].Bytes }
-	switch q.Want {
+	switch q.Call {
 	case "encode":
 		return m.encode(in(0)), nil
 	case "rollout":
@@ -214,8 +214,8 @@ func (m *mirror) answer(q *external.Question) ([]float32, error) {
 	return make([]float32, n), nil
 }
 
-func (m *mirror) says(name, kind string) external.Says {
-	return external.Says{Name: name, Weights: "ab", Kind: kind, FrameSize: m.Info().FrameSize, Patches: 1, Dim: m.Info().Dim, TrainSeed: 3072}
+func (m *mirror) says(name, kind string) external.Description {
+	return external.Description{Name: name, Weights: "ab", Kind: kind, FrameSize: m.Info().FrameSize, Patches: 1, Dim: m.Info().Dim, TrainSeed: 3072}
 }
 
 // cellsOf returns a folder's cells by arm, solver and set.
@@ -324,7 +324,7 @@ func TestExternalFails(t *testing.T) {
 	boom := errors.New("the model's own error")
 	n := 0
 	failing := func(q *external.Question) ([]float32, error) {
-		if q.Want == "rollout" {
+		if q.Call == "rollout" {
 			if n++; n > 10 { // CEM at T5 has 3 iterations and two plans; then comes iCEM
 				return nil, boom
 			}
@@ -418,18 +418,18 @@ func TestCodeAndReuse(t *testing.T) {
 func TestRefused(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
-	for want, change := range map[string]func(*external.Says){
-		"is the name of a built-in":   func(s *external.Says) { s.Name = "scale" },
-		`name "SCALE" is the name`:    func(s *external.Says) { s.Name = "SCALE" },
-		"is not valid (hint: letters": func(s *external.Says) { s.Name = "a b" },
-		`name "a@b" is not valid`:     func(s *external.Says) { s.Name = "a@b" },
-		"weights is \"\"":             func(s *external.Says) { s.Weights = "" },
-		"hash of the model's":         func(s *external.Says) { s.Code = "../a" },
-		"of kind":                     func(s *external.Says) { s.Kind = "nosuch" },
-		"latents of":                  func(s *external.Says) { s.Dim = 0 },
-		"frames of":                   func(s *external.Says) { s.FrameSize = 1 << 20 },
-		"a policy makes":              func(s *external.Says) { s.Kind, s.Proposal = results.PythonPolicy, true },
-		"3 means":                     func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
+	for want, change := range map[string]func(*external.Description){
+		"is the name of a built-in":   func(s *external.Description) { s.Name = "scale" },
+		`name "SCALE" is the name`:    func(s *external.Description) { s.Name = "SCALE" },
+		"is not valid (hint: letters": func(s *external.Description) { s.Name = "a b" },
+		`name "a@b" is not valid`:     func(s *external.Description) { s.Name = "a@b" },
+		"weights is \"\"":             func(s *external.Description) { s.Weights = "" },
+		"hash of the model's":         func(s *external.Description) { s.Code = "../a" },
+		"of kind":                     func(s *external.Description) { s.Kind = "nosuch" },
+		"latents of":                  func(s *external.Description) { s.Dim = 0 },
+		"frames of":                   func(s *external.Description) { s.FrameSize = 1 << 20 },
+		"a policy makes":              func(s *external.Description) { s.Kind, s.Proposal = results.PythonPolicy, true },
+		"3 means":                     func(s *external.Description) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
 	} {
 		s := m.says("mirror", results.PythonWorld)
 		change(&s)

@@ -115,7 +115,7 @@ func MissingFilm(dir string, task envs.Task, label results.Arm, of string, fresh
 	path := results.Folder(dir).Film(task.Spec.Name, label, of)
 	exists := false
 	err := setAside(path, note, func() (bool, error) {
-		whole, err := eval.WholeFilm(path)
+		whole, err := eval.IsCompleteFilm(path)
 		exists = whole && err == nil
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil

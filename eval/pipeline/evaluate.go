@@ -188,7 +188,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	for _, c := range s.Cells {
 		success += c.Result.Rate() / float64(len(s.Cells))
 	}
-	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(made.Made)-len(failed), len(s.sets), success, since(began))
+	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(made.Evaluated)-len(failed), len(s.sets), success, since(began))
 	if note := infer.ScoreOf(s.Cells).Note(); note != "" {
 		outcome += "; " + note
 	}

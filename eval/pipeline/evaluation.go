@@ -200,7 +200,7 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 	}
 	j := eval.Job{Task: e.Task, Data: data, Arm: s.Arm, Rules: e.Rules, Sets: sets, Fresh: e.Fresh, Batch: e.Batch, Workers: e.Workers, Version: e.Version, Progress: e.Listener.Progress}
 	if err = check(j, s.Agent, s.Name, e.Listener.Note); err == nil {
-		err = Admits(e.Out, e.Data, e.Protocol, e.Task, data.Fingerprint)
+		err = CheckFolder(e.Out, e.Data, e.Protocol, e.Task, data.Fingerprint)
 	}
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func failures(o eval.Outcome, err error) (out Failures) {
 func reused(store cell.Store, o eval.Outcome) string {
 	var sets, dates []string
 	for _, c := range o.Cells {
-		if slices.Contains(o.Made, c.Spec.Set) {
+		if slices.Contains(o.Evaluated, c.Spec.Set) {
 			continue
 		}
 		var run results.Run

@@ -48,7 +48,7 @@ func TestFilm(t *testing.T) {
 	w := NewWorkspace(g, dir, Options{Workers: 2, Listener: &heard{}, Planner: dev})
 	defer w.Close()
 	var columns [][]shot
-	for _, s := range Of[*Evaluate](w.Graph()) {
+	for _, s := range StepsOf[*Evaluate](w.Graph()) {
 		job, err := s.Job()
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestFilm(t *testing.T) {
 				continue
 			}
 			for k := range len(film.Frames) + 8 { // the last frame stays for a moment
-				column = append(column, shot{film.Frames[min(k, len(film.Frames)-1)], film.Beside[0], k >= len(film.Frames)})
+				column = append(column, shot{film.Frames[min(k, len(film.Frames)-1)], film.Side[0], k >= len(film.Frames)})
 			}
 		}
 		if column == nil {

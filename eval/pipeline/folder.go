@@ -48,11 +48,11 @@ func (w *Workspace) checkFolder(task envs.Task, data string) error {
 	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone}.check(w.dir)
 }
 
-// Admits returns a RequestError if a results folder has results under another
+// CheckFolder returns a RequestError if a results folder has results under another
 // protocol, or on another data set of the task than the one at path with this
 // fingerprint. Trainings may differ: evaluations outside a grid may compare any
 // checkpoints.
-func Admits(folder, path, protocol string, task envs.Task, fingerprint string) error {
+func CheckFolder(folder, path, protocol string, task envs.Task, fingerprint string) error {
 	return claim{protocol: protocol, task: task, path: path, data: fingerprint}.check(folder)
 }
 
@@ -63,7 +63,7 @@ func Admits(folder, path, protocol string, task envs.Task, fingerprint string) e
 func checkOurs(dir string, names ...string) error {
 	_, preset := LoadPreset(filepath.Join(dir, results.ConfigName))
 	_, sidecar := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
-	if preset == nil || errors.Is(preset, errOlder) || sidecar == nil || train.Reached(dir) > 0 {
+	if preset == nil || errors.Is(preset, errOlder) || sidecar == nil || train.ResumeStep(dir) > 0 {
 		return nil
 	}
 	for _, name := range names {

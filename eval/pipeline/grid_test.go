@@ -89,7 +89,7 @@ func TestGraph(t *testing.T) {
 // cellsOf counts how often the graph contains each cell of the grid.
 func cellsOf(g Graph) map[string]int {
 	out := map[string]int{}
-	for _, s := range Of[*Evaluate](g) {
+	for _, s := range StepsOf[*Evaluate](g) {
 		for _, set := range s.sets {
 			out[fmt.Sprint(s.ID(), set)]++
 		}
@@ -111,10 +111,10 @@ func TestGridShards(t *testing.T) {
 		for i := range n {
 			part := w.Graph().Shard(cell.Shard{I: i, N: n})
 			inOrder(t, part)
-			for _, s := range Of[*Train](part) {
+			for _, s := range StepsOf[*Train](part) {
 				trained[s.ID()]++
 			}
-			for _, s := range Of[*Evaluate](part) {
+			for _, s := range StepsOf[*Evaluate](part) {
 				if s.film {
 					films++
 				}
@@ -208,7 +208,7 @@ func TestUnknownState(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Grid.Preset = *preset
-		_, err = Of[*Train](w.Graph())[0].State(context.Background())
+		_, err = StepsOf[*Train](w.Graph())[0].State(context.Background())
 		if known := err == nil; known != c.known || !known && !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%s with train.q=%s: %v", c.task, c.q, err)
 		}

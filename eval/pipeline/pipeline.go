@@ -266,8 +266,8 @@ func Requestf(format string, args ...any) error {
 	return &RequestError{fmt.Errorf(format, args...)}
 }
 
-// Of returns the graph's steps of type S, in order.
-func Of[S Step](g Graph) (out []S) {
+// StepsOf returns the graph's steps of type S, in order.
+func StepsOf[S Step](g Graph) (out []S) {
 	for _, s := range g {
 		if s, ok := s.(S); ok {
 			out = append(out, s)

@@ -249,7 +249,7 @@ func TestShard(t *testing.T) {
 					t.Errorf("shard %d of %d has %s, which it does not need", i, n, s.ID())
 				}
 			}
-			if arms := len(Of[*fakeCells](part)); n == 2 && arms != 2 {
+			if arms := len(StepsOf[*fakeCells](part)); n == 2 && arms != 2 {
 				t.Errorf("shard %d of 2 shares its arm: %v", i, names(part))
 			}
 		}

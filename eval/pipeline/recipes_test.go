@@ -66,7 +66,7 @@ func TestNewTask(t *testing.T) {
 		t.Fatalf("%v, %s", err, strings.Join(failed, "\n"))
 	}
 	cells := 0
-	for _, s := range Of[*Evaluate](steps) {
+	for _, s := range StepsOf[*Evaluate](steps) {
 		cells += len(s.Cells)
 	}
 	plans := len(model.MethodNames(func(m model.Method) bool { return m.Plans() && m.Usual() }))
@@ -77,7 +77,7 @@ func TestNewTask(t *testing.T) {
 	if n := strings.Count(strings.Join(*w.Listener.(*heard), "\n"), note); n != 1 {
 		t.Errorf("%q is noted %d times, want once", note, n)
 	}
-	for _, s := range Of[*Report](steps) {
+	for _, s := range StepsOf[*Report](steps) {
 		if s.Page == nil || !strings.Contains(s.Page.Summary(), "endulum") {
 			t.Error("the report does not tell of the task")
 		}
@@ -118,7 +118,7 @@ func TestNewFamily(t *testing.T) {
 			t.Errorf("%s again: %+v, %v", s.ID(), state, err)
 		}
 	}
-	if cells := Of[*Evaluate](w.Graph())[0]; cells.Len() != 1 {
+	if cells := StepsOf[*Evaluate](w.Graph())[0]; cells.Len() != 1 {
 		t.Errorf("%d cells, want that of the set s101", cells.Len())
 	}
 	if _, err := LoadPreset(path, "line.dimm=4"); err == nil || !strings.Contains(err.Error(), `unknown key "line.dimm"`) {

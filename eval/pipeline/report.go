@@ -30,7 +30,7 @@ type Report struct {
 }
 
 func reportSteps(w *Workspace, before Graph) []Step {
-	return []Step{&Report{w: w, of: Of[Divisible](before)}}
+	return []Step{&Report{w: w, of: StepsOf[Divisible](before)}}
 }
 
 func (s *Report) ID() string      { return "report" }

@@ -25,7 +25,7 @@ type Score struct {
 // arm, solver and tier.
 func (g Graph) Scores() []Score {
 	var cells []results.Cell
-	for _, s := range Of[*Evaluate](g) {
+	for _, s := range StepsOf[*Evaluate](g) {
 		cells = append(cells, s.Cells...)
 	}
 	return Scores(cells)

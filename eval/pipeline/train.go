@@ -74,7 +74,7 @@ func (s *Train) State(context.Context) (State, error) {
 	damaged, err := train.Damaged(t.Out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if step := train.Reached(t.Out); step > 0 {
+		if step := train.ResumeStep(t.Out); step > 0 {
 			return State{Text: fmt.Sprintf("to do from step %d on", step)}, nil
 		}
 		return toDo, nil

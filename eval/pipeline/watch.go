@@ -23,15 +23,15 @@ type Watcher struct {
 	g Graph
 }
 
-// Look is the state of a grid at a moment.
-type Look struct {
-	Stages   []StageLook `json:"stages"`
-	Training []string    `json:"training"` // a line for each training in progress
+// Progress is the state of a grid at a moment.
+type Progress struct {
+	Stages   []StageProgress `json:"stages"`
+	Training []string        `json:"training"` // a line for each training in progress
 }
 
-// StageLook is the number of data sets, trainings or cells of a stage, and of those
+// StageProgress is the number of data sets, trainings or cells of a stage, and of those
 // that exist.
-type StageLook struct {
+type StageProgress struct {
 	Stage Stage  `json:"stage"`
 	Done  int    `json:"done"`
 	Of    int    `json:"of"`
@@ -42,7 +42,7 @@ type StageLook struct {
 func NewWatcher(w *Workspace) *Watcher { return &Watcher{w, w.Graph()} }
 
 // Look lists the results folder and counts.
-func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
+func (v *Watcher) Look(ctx context.Context) (l Progress, err error) {
 	if _, err := v.w.listed(true); err != nil {
 		return l, err
 	}
@@ -56,7 +56,7 @@ func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
 		i, ok := at[stage]
 		if !ok {
 			i = len(l.Stages)
-			at[stage], l.Stages = i, append(l.Stages, StageLook{Stage: stage})
+			at[stage], l.Stages = i, append(l.Stages, StageProgress{Stage: stage})
 		}
 		of, there, note, err := v.count(ctx, s)
 		if err = cmp.Or(ctx.Err(), err); err != nil {

@@ -31,7 +31,7 @@ func BenchmarkSolvers(b *testing.B) {
 	}
 	defer d.Close()
 	const episodes, width = 16, 50
-	noise := plan.Keyed{Device: d, Keys: keys(episodes), Iterations: 30}
+	noise := plan.KeyedNoise{Device: d, Keys: keys(episodes), Iterations: 30}
 	draws := device.NewMat(d, episodes*300, width)
 	for _, s := range []struct {
 		name   string

@@ -159,7 +159,7 @@ func keys(n int) []uint64 {
 func problem(b *bowl, keys []uint64, replan int) plan.Problem {
 	return plan.Problem{
 		Episodes: len(keys), Horizon: testHorizon, Width: testWidth, Cost: b,
-		Noise: plan.Keyed{Device: b.d, Keys: keys, Replan: replan, Iterations: 30},
+		Noise: plan.KeyedNoise{Device: b.d, Keys: keys, Replan: replan, Iterations: 30},
 	}
 }
 
@@ -235,7 +235,7 @@ func TestDefaults(t *testing.T) {
 	run := func(c plan.CEM) ([]float64, int) {
 		b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
 		p, err := c.Solve(context.Background(), d, plan.Problem{Episodes: 1, Horizon: testHorizon, Width: testWidth, Cost: b,
-			Noise: plan.Keyed{Device: d, Keys: keys(1), Iterations: 30}})
+			Noise: plan.KeyedNoise{Device: d, Keys: keys(1), Iterations: 30}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestNoiseGoesOn(t *testing.T) {
 	d := ref.New()
 	const c, w = 4, 3
 	m := device.NewMat(d, 2*c, w)
-	plan.Keyed{Device: d, Keys: []uint64{7, 9}, Replan: 1, Iterations: 5}.Normal(m, 2)
+	plan.KeyedNoise{Device: d, Keys: []uint64{7, 9}, Replan: 1, Iterations: 5}.Normal(m, 2)
 	got := make([]float64, m.Len())
 	d.Download64(got, m)
 	for i := range got {
@@ -276,7 +276,7 @@ func TestStops(t *testing.T) {
 	defer cancel()
 	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
 	p := plan.Problem{Episodes: 1, Horizon: testHorizon, Width: testWidth, Cost: b,
-		Noise: plan.Keyed{Device: d, Keys: keys(1), Iterations: 30},
+		Noise: plan.KeyedNoise{Device: d, Keys: keys(1), Iterations: 30},
 		Trace: func(plan.Step) { cancel() }}
 	if _, err := (plan.CEM{}).Solve(ctx, d, p); !errors.Is(err, context.Canceled) || b.calls != 1 {
 		t.Errorf("after a cancel in iteration 0: %d iterations, error %v", b.calls, err)

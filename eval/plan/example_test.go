@@ -30,7 +30,7 @@ func ExampleCEM() {
 	found, err := plan.CEM{Candidates: 64, Iterations: 10, Elites: 8}.Solve(context.Background(), dev, plan.Problem{
 		Episodes: 1, Horizon: 2, Width: 2,
 		Cost:  valley{dev},
-		Noise: plan.Keyed{Device: dev, Keys: []uint64{rng.Key("example")}, Iterations: 10},
+		Noise: plan.KeyedNoise{Device: dev, Keys: []uint64{rng.Key("example")}, Iterations: 10},
 	})
 	if err != nil {
 		fmt.Println(err)

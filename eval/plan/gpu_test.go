@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_, none := gpu.Describe()
-	driver.Main(m, none)
+	driver.RunTests(m, none)
 }
 
 // TestGPUReference is TestReference on the GPU, or an emulated one.

@@ -130,7 +130,7 @@ func Taps(h int, beta float64) []float64 {
 func (x *icem) sample(iteration int) {
 	x.p.Noise.Normal(x.white, iteration)
 	noise := x.white
-	if x.taps.Given() {
+	if x.taps.IsSet() {
 		x.d.Color(x.candidates, x.white, x.taps)
 		noise = x.candidates
 	}
@@ -138,7 +138,7 @@ func (x *icem) sample(iteration int) {
 	if iteration > 0 && x.keep > 0 { // rows 1 to keep of each episode
 		x.d.CopyBlocks(x.candidates.RowRange(1, x.candidates.Rows-1), x.b.candidates, x.kept, x.keep, x.keep, false)
 	}
-	if x.low.Given() {
+	if x.low.IsSet() {
 		x.d.Clip(x.candidates, x.low, x.high)
 	}
 }

@@ -86,10 +86,10 @@ type Step struct {
 	Elites    device.Ints // E x number of elites: candidates of each episode, best first
 }
 
-// Keyed is counter-based noise. Each episode has its own stream, which continues from
+// KeyedNoise is counter-based noise. Each episode has its own stream, which continues from
 // plan to plan. An episode's numbers depend only on its key, its number of earlier
 // plans, and the iteration, and not on the batch or on the order of computation.
-type Keyed struct {
+type KeyedNoise struct {
 	Device     device.Device
 	Keys       []uint64 // one per episode
 	Replan     int      // number of earlier plans of these episodes
@@ -98,7 +98,7 @@ type Keyed struct {
 
 // Normal implements Noise. It fills the C rows of episode e with the numbers of its
 // stream that follow those of all earlier iterations and plans.
-func (k Keyed) Normal(dst device.Mat, iteration int) {
+func (k KeyedNoise) Normal(dst device.Mat, iteration int) {
 	perEpisode := uint64(dst.Len() / len(k.Keys))
 	k.Device.Normal(dst, k.Keys, uint64(k.Replan*k.Iterations+iteration)*perEpisode)
 }

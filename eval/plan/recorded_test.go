@@ -117,7 +117,7 @@ func (r *recorded) CostGrads(dst, grad, candidates device.Mat) error {
 		out[i] = r.cost(i/dst.Cols, x[from:to], grads[from:to])
 	}
 	r.dev.Upload64(dst, out)
-	if grad.Given() {
+	if grad.IsSet() {
 		r.dev.Upload64(grad, grads)
 	}
 	return nil

@@ -89,7 +89,7 @@ func newSearch(d device.Device, p Problem, b budget) *search {
 	}
 	s.evaluate = func() error { return p.Cost.Costs(s.costs, s.candidates) }
 	d.Fill(s.std, b.scale)
-	if p.Init.Given() {
+	if p.Init.IsSet() {
 		d.Copy(s.mean, p.Init)
 	}
 	return s

@@ -69,7 +69,7 @@ type checked struct{ Device }
 // inside panics unless every given view lies within its buffer.
 func inside(kernel string, ms ...Mat) {
 	for _, m := range ms {
-		if !m.Given() {
+		if !m.IsSet() {
 			continue
 		}
 		last := m.Off + (m.Rows-1)*m.Stride + m.Cols
@@ -88,7 +88,7 @@ func need(ok bool, kernel string, ms ...Mat) {
 	together, alone := false, false
 	for i, a := range args {
 		switch m := ms[i]; {
-		case !m.Given():
+		case !m.IsSet():
 		case a.Together:
 			together, alone = together || m.BF16(), alone || !m.BF16()
 		default:
@@ -109,17 +109,17 @@ func need(ok bool, kernel string, ms ...Mat) {
 // like reports whether want is given and every given m has its shape.
 func like(want Mat, ms ...Mat) bool {
 	for _, m := range ms {
-		if m.Given() && (m.Rows != want.Rows || m.Cols != want.Cols) {
+		if m.IsSet() && (m.Rows != want.Rows || m.Cols != want.Cols) {
 			return false
 		}
 	}
-	return want.Given()
+	return want.IsSet()
 }
 
 // given reports whether all matrices are given.
 func given(ms ...Mat) bool {
 	for _, m := range ms {
-		if !m.Given() {
+		if !m.IsSet() {
 			return false
 		}
 	}
@@ -129,7 +129,7 @@ func given(ms ...Mat) bool {
 // shaped reports whether every given m is rows x cols.
 func shaped(rows, cols int, ms ...Mat) bool {
 	for _, m := range ms {
-		if m.Given() && (m.Rows != rows || m.Cols != cols) {
+		if m.IsSet() && (m.Rows != rows || m.Cols != cols) {
 			return false
 		}
 	}
@@ -184,12 +184,12 @@ func (c checked) SendBytes(dst Bytes, at int, src []byte) {
 }
 
 func (c checked) Fill(dst Mat, v float64) {
-	need(dst.Given(), "Fill", dst)
+	need(dst.IsSet(), "Fill", dst)
 	c.Device.Fill(dst, v)
 }
 
 func (c checked) Copy(dst, src Mat) {
-	need(like(dst, src) && src.Given(), "Copy", dst, src)
+	need(like(dst, src) && src.IsSet(), "Copy", dst, src)
 	c.Device.Copy(dst, src)
 }
 
@@ -233,7 +233,7 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 	}
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
 	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad, ep.Gate, ep.Ungated) && shaped(1, n, ep.Scale, ep.Bias) &&
-		!(ep.Add && dst.BF16()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
+		!(ep.Add && dst.BF16()) && ep.Drop.fits() && (!ep.SumA.IsSet() || op == TN) && shaped(1, m, ep.SumA)
 	// A repeated row (Stride 0) would fail the check of strides in inside: check one row.
 	gate := ep.Gate
 	if gate.Stride == 0 {
@@ -302,7 +302,7 @@ func (c checked) NormalizeColumns(dst, src Mat) {
 
 func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
 	need(given(x) && like(y, xhat, x) && shaped(x.Rows, 1, rstd) && shaped(1, x.Cols, gamma, beta) &&
-		gamma.Given() == beta.Given(), "LayerNorm", y, xhat, rstd, x, gamma, beta)
+		gamma.IsSet() == beta.IsSet(), "LayerNorm", y, xhat, rstd, x, gamma, beta)
 	c.Device.LayerNorm(y, xhat, rstd, x, gamma, beta, eps)
 }
 
@@ -365,7 +365,7 @@ func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {
 }
 
 func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads) {
-	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.Given() && !h.ByToken
+	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.IsSet() && !h.ByToken
 	need(ok, "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
 	c.Device.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
 }
@@ -450,7 +450,7 @@ func (c checked) SmallestK(idx Ints, costs Mat, k int) {
 
 func (c checked) Moments(mean, std, cand Mat, idx Ints, k int) {
 	need(given(mean, cand) && like(mean, std) && cand.Cols == mean.Cols && mean.Rows > 0 && cand.Rows%mean.Rows == 0 &&
-		k > 0 && idx.Len() == mean.Rows*k && (!std.Given() || k > 1), "Moments", mean, std, cand)
+		k > 0 && idx.Len() == mean.Rows*k && (!std.IsSet() || k > 1), "Moments", mean, std, cand)
 	c.Device.Moments(mean, std, cand, idx, k)
 }
 

@@ -89,7 +89,7 @@ type Device interface {
 	Close() error
 
 	Memory
-	Products
+	Gemms
 	Pointwise
 	Norms
 	Attention

@@ -25,7 +25,7 @@ type Memory interface {
 	DownloadInts(dst []int32, src Ints)
 	AllocBytes(n int) Bytes
 	UploadBytes(dst Bytes, src []byte) // len(src) <= dst.Len(); the rest of dst stays
-	Sending
+	FrameTransfer
 
 	// Fill sets every element of dst to v.
 	Fill(dst Mat, v float64)
@@ -38,26 +38,26 @@ type Memory interface {
 	CopyBlocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int, add bool)
 }
 
-// Sending transfers frames to the device while kernels run. On a GPU it uses
+// FrameTransfer transfers frames to the device while kernels run. On a GPU it uses
 // page-locked host memory and a second stream.
-type Sending interface {
-	// Room returns the number of bytes that are free on the device for caching
+type FrameTransfer interface {
+	// FreeBytes returns the number of bytes that are free on the device for caching
 	// frames. It is 0 where device memory is host memory, which holds the frames
 	// already.
-	Room() int
+	FreeBytes() int
 	// AllocHost returns n bytes of host memory from which SendBytes copies fast
 	// (page-locked on a GPU). FreeHost releases it.
 	AllocHost(n int) []byte
 	FreeHost([]byte)
 	// SendBytes starts to copy src to dst from byte `at` on. The copy waits for the
 	// kernels queued so far and runs concurrently with those queued next, none of
-	// which may use dst before AwaitSent has been called. src must not change before
+	// which may use dst before WaitSent has been called. src must not change before
 	// Sync, or before the caller has downloaded the result of a kernel that was
-	// queued after AwaitSent.
+	// queued after WaitSent.
 	SendBytes(dst Bytes, at int, src []byte)
-	// AwaitSent makes the kernels queued next wait until all sent bytes have arrived.
+	// WaitSent makes the kernels queued next wait until all sent bytes have arrived.
 	// It does not block the caller.
-	AwaitSent()
+	WaitSent()
 }
 
 // Op says which factors of a GEMM are transposed: A is M x K (for TN: K x M), B is K
@@ -112,8 +112,8 @@ type Epilogue struct {
 	SumA Mat
 }
 
-// Products is matrix multiplication.
-type Products interface {
+// Gemms is matrix multiplication.
+type Gemms interface {
 	// Gemm computes dst = epilogue(op(a, b)), accumulating in fp32 or wider.
 	Gemm(op Op, dst, a, b Mat, ep Epilogue)
 }
@@ -377,10 +377,10 @@ type Search interface {
 	Lerp(dst, x Mat, keep float64)
 }
 
-// TokensByParts implements Pointwise.Tokens by CopyBlocks, for backends that have no
+// TokensByCopy implements Pointwise.Tokens by CopyBlocks, for backends that have no
 // kernel for it. The first row of dst belongs to a class token, so that the patches
 // are copied to blocks that begin one row later.
-func TokensByParts(d Device, dst, first, table, rows Mat) {
+func TokensByCopy(d Device, dst, first, table, rows Mat) {
 	n := table.Rows
 	d.CopyBlocks(dst.RowRange(1, dst.Rows-1), n, rows, n-1, n-1, false)
 	d.CopyBlocks(dst, n, first, 0, 1, false)

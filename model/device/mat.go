@@ -38,11 +38,11 @@ type Mat struct {
 	Off, Rows, Cols, Stride int
 }
 
-// Given reports whether m is not the zero Mat.
-func (m Mat) Given() bool { return m.Buf != nil }
+// IsSet reports whether m is not the zero Mat.
+func (m Mat) IsSet() bool { return m.Buf != nil }
 
 // BF16 reports whether m is given and stored as bf16.
-func (m Mat) BF16() bool { return m.Given() && m.Buf.Elem() == BFloat16 }
+func (m Mat) BF16() bool { return m.IsSet() && m.Buf.Elem() == BFloat16 }
 
 // Len returns the number of elements.
 func (m Mat) Len() int { return m.Rows * m.Cols }
@@ -102,7 +102,7 @@ func (m Mat) Reshape(rows, cols int) Mat {
 
 // String returns the shape and storage of m, for error messages.
 func (m Mat) String() string {
-	if !m.Given() {
+	if !m.IsSet() {
 		return "none"
 	}
 	kind := ""

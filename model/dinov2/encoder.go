@@ -37,7 +37,7 @@ func (e *Encoder) Prepare(dev device.Device) {
 	}
 	stored := make([]float32, (1+c.Positions*c.Positions)*c.Width)
 	dev.Download(stored, e.vit.Positions().Value)
-	if !e.table.Given() {
+	if !e.table.IsSet() {
 		e.table = device.NewMat(dev, 1+c.Patches(), c.Width)
 		e.vit.SetTable(e.table)
 	}
@@ -46,7 +46,7 @@ func (e *Encoder) Prepare(dev device.Device) {
 
 // Free releases what Prepare allocated.
 func (e *Encoder) Free(dev device.Device) {
-	if e.table.Given() {
+	if e.table.IsSet() {
 		dev.Free(e.table.Buf)
 		e.table = device.Mat{}
 		e.vit.SetTable(e.table)

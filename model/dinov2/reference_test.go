@@ -28,7 +28,7 @@ func TestReference(t *testing.T) {
 		for _, isa := range cpu.Paths() {
 			for p, tol := range map[device.Precision]float64{device.FP32: singleTolerance, device.BF16: bf16Tolerance} {
 				t.Run(fmt.Sprintf("cpu/%s/%s", isa, p), func(t *testing.T) {
-					t.Setenv(cpu.PathVariable, isa)
+					t.Setenv(cpu.ISAVariable, isa)
 					dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
 					if err != nil {
 						t.Fatal(err)
@@ -121,7 +121,7 @@ func (c *refCase) group(t *testing.T, dev device.Device, rule, group, suffix str
 	}
 	if table := group + "position_table" + suffix; c.tree.Has(table) {
 		used := e.table
-		if !used.Given() {
+		if !used.IsSet() {
 			used = e.vit.Positions().Value
 		}
 		c.close(t, table, download(dev, used), tableTolerance)

@@ -42,8 +42,8 @@ func TestParameterCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Params().Len(); got != c.params || len(m.Own()) != c.tensors {
-			t.Errorf("%d trainable parameters and %d tensors, want %d and %d", got, len(m.Own()), c.params, c.tensors)
+		if got := m.Params().Len(); got != c.params || len(m.Saved()) != c.tensors {
+			t.Errorf("%d trainable parameters and %d tensors, want %d and %d", got, len(m.Saved()), c.params, c.tensors)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestRandomBackbone(t *testing.T) {
 	if !slices.Equal(download(dev, a.frozen.Value), download(dev, b.frozen.Value)) || slices.Equal(download(dev, a.Set.Value), download(dev, b.Set.Value)) {
 		t.Error("seeds share the wrong half")
 	}
-	if b.frozen.Grad.Given() || b.Params().Len() != len(download(dev, b.Set.Grad)) {
+	if b.frozen.Grad.IsSet() || b.Params().Len() != len(download(dev, b.Set.Grad)) {
 		t.Error("a frozen backbone has gradients")
 	}
 	other := tiny()
@@ -231,7 +231,7 @@ func Example() {
 		return
 	}
 	m := declared.(*Model)
-	encoder, latents, predictor := m.Config().Words()
+	encoder, latents, predictor := m.Config().Describe()
 	fmt.Println(m.Params().Len(), "trainable parameters")
 	fmt.Println(encoder)
 	fmt.Println(latents)

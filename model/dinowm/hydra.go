@@ -118,8 +118,8 @@ func (t *hydra) geometry(f *weights.File) Config {
 // edge returns the edge of a square of n patches.
 func edge(n int) int { return int(math.Round(math.Sqrt(float64(max(0, n))))) }
 
-// Words implements model.Geometry.
-func (c Config) Words() (encoder, latents, predictor string) {
+// Describe implements model.Geometry.
+func (c Config) Describe() (encoder, latents, predictor string) {
 	b := c.Backbone
 	extra := fmt.Sprintf("action %d", c.ActionEmbedding)
 	if c.Proprio > 0 {

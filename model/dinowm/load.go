@@ -71,10 +71,10 @@ func transformers5(name string) string {
 	return name
 }
 
-// Own implements model.Trainable. It includes the backbone, so that a checkpoint is
+// Saved implements model.Trainable. It includes the backbone, so that a checkpoint is
 // complete without other files.
-func (m *Model) Own() []*nn.Param {
-	return append(m.frozen.Params[:len(m.frozen.Params):len(m.frozen.Params)], m.Base.Own()...)
+func (m *Model) Saved() []*nn.Param {
+	return append(m.frozen.Params[:len(m.frozen.Params):len(m.frozen.Params)], m.Base.Saved()...)
 }
 
 // errProprio is returned for models of stable-worldmodel's variant. Data sets provide
@@ -82,8 +82,8 @@ func (m *Model) Own() []*nn.Param {
 // results.
 var errProprio = errors.New("its tokens include proprioception, which data sets do not provide: the checkpoint can be inspected and converted, but it cannot plan or encode (hint: train without proprioception, as the paper does)")
 
-// Ready implements model.Trainable.
-func (m *Model) Ready() (model.World, error) {
+// World implements model.Trainable.
+func (m *Model) World() (model.World, error) {
 	if m.Cfg.Proprio > 0 {
 		return nil, errProprio
 	}

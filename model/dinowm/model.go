@@ -37,7 +37,7 @@ func (c Config) Declare() (model.Trainable, error) {
 		m.extras = append(m.extras, nn.NewConv(&m.Set, "extra_encoders.proprio.patch_embed", c.Proprio, c.ProprioEmbedding))
 	}
 	m.extras = append(m.extras, nn.NewConv(&m.Set, "extra_encoders.action.patch_embed", c.ActionWidth(), c.ActionEmbedding))
-	m.Declared()
+	m.MarkDeclared()
 	return m, nil
 }
 

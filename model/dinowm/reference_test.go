@@ -63,7 +63,7 @@ func eachDevice(t *testing.T, path, group string, tree *hdf5test.Tree) {
 	for _, isa := range cpu.Paths() {
 		for _, p := range []device.Precision{device.FP32, device.BF16} {
 			t.Run(fmt.Sprintf("cpu/%s/%s", isa, p), func(t *testing.T) {
-				t.Setenv(cpu.PathVariable, isa)
+				t.Setenv(cpu.ISAVariable, isa)
 				dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
 				if err != nil {
 					t.Fatal(err)
@@ -163,7 +163,7 @@ func (c *smallCase) run(path string) {
 	m := declared.(*Model)
 	m.Alloc(c.dev, true)
 	defer m.Free()
-	for _, p := range m.Own() {
+	for _, p := range m.Saved() {
 		v, _ := c.array("weights/" + spelt(c.tree, c.group, p.Name))
 		c.dev.Upload64(p.Value, v)
 	}

@@ -221,7 +221,7 @@ type encoder struct {
 // newEncoder returns an encoder, which the caller must Free.
 func newEncoder(j Job) *encoder {
 	info := j.World.Info()
-	return &encoder{j, model.NewEncoder(j.World), dataset.AtSize(j.Data, info.FrameSize), make([]byte, model.FramesAtOnce*info.FrameBytes())}
+	return &encoder{j, model.NewEncoder(j.World), dataset.AtSize(j.Data, info.FrameSize), make([]byte, model.EncodeBatch*info.FrameBytes())}
 }
 
 // rows returns the latents of rows [from, to), P*D numbers each. It reads and encodes
@@ -230,8 +230,8 @@ func (e *encoder) rows(ctx context.Context, from, to int) ([]float32, error) {
 	info := e.World.Info()
 	width, size := info.Patches*info.Dim, info.FrameBytes()
 	z := make([]float32, (to-from)*width)
-	for at := from; at < to; at += model.FramesAtOnce {
-		end := min(at+model.FramesAtOnce, to)
+	for at := from; at < to; at += model.EncodeBatch {
+		end := min(at+model.EncodeBatch, to)
 		px := e.small[:(end-at)*size]
 		if err := dataset.ReadFrames(ctx, e.frames, at, end, px, e.Workers); err != nil {
 			return nil, err

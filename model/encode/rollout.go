@@ -25,14 +25,14 @@ func (e *encoder) predict(ctx context.Context, z []float32, from int) ([]float32
 	// model.Predict returns only the latent after the last block, so each number of
 	// blocks takes a separate call. In a call all rows have one candidate each, so
 	// that E is their number and C is 1.
-	for at := 0; at < rows; at += model.FramesAtOnce {
+	for at := 0; at < rows; at += model.EncodeBatch {
 		for blocks := 1; blocks <= e.Blocks; blocks++ {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			var which []int // rows whose episode has a frame that many blocks later
 			var start, candidates []float32
-			for i := at; i < min(at+model.FramesAtOnce, rows); i++ {
+			for i := at; i < min(at+model.EncodeBatch, rows); i++ {
 				if from+i+blocks*info.FrameSkip >= e.end(from+i) {
 					continue
 				}

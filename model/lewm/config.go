@@ -59,8 +59,8 @@ type Config struct {
 // ActionWidth returns A, the width of an action block.
 func (c Config) ActionWidth() int { return c.FrameSkip * c.ActionDim }
 
-// Words implements model.Geometry.
-func (c Config) Words() (encoder, latents, predictor string) {
+// Describe implements model.Geometry.
+func (c Config) Describe() (encoder, latents, predictor string) {
 	return fmt.Sprintf("%d px, patch %d, %d layers of %d, %d heads", c.ImageSize, c.Patch, c.Layers, c.Width, c.Heads), strconv.Itoa(c.Dim),
 		fmt.Sprintf("%d frames, %d blocks, %d heads of %d", c.History, c.PredictorDepth, c.PredictorHeads, c.PredictorHeadDim)
 }

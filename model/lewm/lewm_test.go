@@ -52,7 +52,7 @@ func TestTensorNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	total, shapes := 2, map[string][]int{} // 2: the counters of the BatchNorms
-	for _, p := range m.Own() {
+	for _, p := range m.Saved() {
 		shapes[p.Name] = p.Shape
 		total += p.Len()
 		n := 1

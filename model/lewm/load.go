@@ -44,4 +44,4 @@ func (m *Model) Counts() []model.Count {
 }
 
 // Ready implements model.Trainable. The model needs no preparation.
-func (m *Model) Ready() (model.World, error) { return m, nil }
+func (m *Model) World() (model.World, error) { return m, nil }

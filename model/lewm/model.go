@@ -36,7 +36,7 @@ func (c Config) Declare() (model.Trainable, error) {
 	m.embedder = nn.NewEmbedder(&m.Set, "action_encoder", nn.EmbedderConfig{In: c.ActionWidth(), Smoothed: c.Smoothed, Hidden: c.actionHidden(), Out: c.Dim})
 	m.projector = nn.NewProjector(&m.Set, "projector", c.Width, c.Projector, c.Dim)
 	m.predProj = nn.NewProjector(&m.Set, "pred_proj", cmp.Or(c.PredictorOut, c.Dim), cmp.Or(c.PredProjector, c.Projector), c.Dim)
-	m.Declared()
+	m.MarkDeclared()
 	return m, nil
 }
 

@@ -68,7 +68,7 @@ func checkPaper(t *testing.T, path string, tree *hdf5test.Tree) {
 	for _, isa := range cpu.Paths() {
 		for _, p := range []device.Precision{device.FP32, device.BF16} {
 			t.Run(fmt.Sprintf("cpu/%s/%s", isa, p), func(t *testing.T) {
-				t.Setenv(cpu.PathVariable, isa)
+				t.Setenv(cpu.ISAVariable, isa)
 				dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
 				if err != nil {
 					t.Fatal(err)
@@ -142,8 +142,8 @@ func resampled(t *testing.T, m *Model, edge int) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := g.Own()
-	for i, p := range m.Own() {
+	theirs := g.Saved()
+	for i, p := range m.Saved() {
 		v := download(m.Dev, p.Value)
 		if p.Name == "encoder.embeddings.position_embeddings" && len(v) != theirs[i].Len() {
 			from, to := m.Cfg.ImageSize/c.Patch, edge/c.Patch

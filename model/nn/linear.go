@@ -52,7 +52,7 @@ func (l *Linear) rows(first, n int) *Linear {
 	part := func(p *Param, of func(device.Mat) device.Mat) *Param {
 		s := &Param{rows: n}
 		s.Value = of(p.Value)
-		if p.Grad.Given() {
+		if p.Grad.IsSet() {
 			s.Grad = of(p.Grad)
 		}
 		return s
@@ -69,7 +69,7 @@ func (l *Linear) rows(first, n int) *Linear {
 // dy^T x reads dy anyway, so that its epilogue also sums the columns of dy, which is
 // the gradient of b.
 func (l *Linear) Grad(p *Pass, dy, x device.Mat) {
-	if !l.W.Grad.Given() {
+	if !l.W.Grad.IsSet() {
 		return
 	}
 	ep := device.Epilogue{Add: true}

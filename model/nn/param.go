@@ -201,7 +201,7 @@ func (s *Set) Init(dev device.Device, stream func(name string) *rand.Rand) {
 // Free releases the memory on dev.
 func (s *Set) Free(dev device.Device) {
 	dev.Free(s.Value.Buf)
-	if s.Grad.Given() {
+	if s.Grad.IsSet() {
 		dev.Free(s.Grad.Buf)
 	}
 	for _, list := range [][]*Param{s.Buffers, s.eyes} {

@@ -103,7 +103,7 @@ func (r *Predictor) Backward(p *Pass, dy device.Mat) (dx, dc device.Mat) {
 	}
 	p.Dev.ActivateGrad(dc, dc, r.c, device.SiLU)
 	dx, dc = r.in.backwardOrIdentity(p, dx, r.x), r.cond.backwardOrIdentity(p, dc, r.cIn)
-	if r.pos.Grad.Given() {
+	if r.pos.Grad.IsSet() {
 		p.Dev.SumTable(r.pos.Grad.RowRange(0, r.seqs.Len), dx)
 	}
 	return dx, dc

@@ -139,7 +139,7 @@ func (v *ViT) Features(p *Pass, dst, patches device.Mat) {
 // embedded patches of each frame, with positions added.
 func (v *ViT) embed(p *Pass, patches device.Mat) {
 	table := v.pos.Value
-	if v.table.Given() {
+	if v.table.IsSet() {
 		table = v.table
 	}
 	v.patches = patches

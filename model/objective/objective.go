@@ -42,7 +42,7 @@ func SIGReg(p *nn.Pass, loss, dz, z, directions device.Mat, t int, weight float6
 	p.Dev.NormalizeColumns(a, directions)
 	u := p.Mat(z.Rows, a.Cols)
 	p.Dev.Gemm(device.NN, u, z, a, device.Epilogue{})
-	if !dz.Given() {
+	if !dz.IsSet() {
 		p.Dev.SIGReg(loss, device.Mat{}, u, t, weight)
 		return
 	}
@@ -96,7 +96,7 @@ func Correlation(p *nn.Pass, result, dz, z, q device.Mat, pairs device.Ints, for
 	x, y := p.Mat(1, k), p.Mat(1, k)
 	p.Dev.PairDistance(x, z, pairs)
 	p.Dev.PairDistance(y, q, pairs)
-	if !dz.Given() {
+	if !dz.IsSet() {
 		p.Dev.Correlation(result, device.Mat{}, x, y, form, weight)
 		return
 	}
@@ -124,7 +124,7 @@ const AuxPrefix = "aux_head."
 // the gradient to dz and to the gradients of the head's parameters.
 func (a *Aux) Loss(p *nn.Pass, loss, dz, z, q device.Mat, weight float64) {
 	pred := a.mlp.Forward(p, z)
-	if !dz.Given() {
+	if !dz.IsSet() {
 		p.Dev.MSE(loss, device.Mat{}, device.Mat{}, pred, q, 0)
 		return
 	}

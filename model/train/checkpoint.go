@@ -192,9 +192,9 @@ func Files() []string {
 // kill cannot leave parts from different steps. finish removes it.
 const resumeName = "resume.safetensors"
 
-// Reached returns the step of the resume point in a run's folder, or 0 if there is
+// ResumeStep returns the step of the resume point in a run's folder, or 0 if there is
 // none that can be read.
-func Reached(dir string) int {
+func ResumeStep(dir string) int {
 	f, err := weights.Open(filepath.Join(dir, resumeName))
 	if err != nil {
 		return 0

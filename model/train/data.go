@@ -202,7 +202,7 @@ func (f *feed) take(ctx context.Context, step int) (*dataset.Batch, model.Batch,
 		features, err := f.features.upload(ctx, f.dev, b.Rows)
 		return b, model.Batch{B: len(b.Clips), Features: features}, err
 	}
-	f.dev.AwaitSent()
+	f.dev.WaitSent()
 	if f.resident == nil {
 		return b, model.Batch{B: len(b.Clips), Pixels: f.slots[step%2]}, nil
 	}
@@ -286,7 +286,7 @@ const (
 func (l *loop) fits(frames dataset.FrameReader) bool {
 	rows := l.o.Data.Rows()
 	left := (l.t.total - l.at.step) * l.o.Config.Batch * l.t.info.ClipFrames()
-	return left > rows && float64(rows*frameBytes(frames)) <= residentShare*float64(l.o.Dev.Room())
+	return left > rows && float64(rows*frameBytes(frames)) <= residentShare*float64(l.o.Dev.FreeBytes())
 }
 
 // frameBytes returns the size of one RGB frame.

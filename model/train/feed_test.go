@@ -16,7 +16,7 @@ import (
 )
 
 // roomy is a device with separate memory for frames. SendBytes copies no earlier than
-// AwaitSent requires. After failAfter pieces (0: never) the device fails.
+// WaitSent requires. After failAfter pieces (0: never) the device fails.
 type roomy struct {
 	device.Device
 	room, failAfter int
@@ -24,21 +24,21 @@ type roomy struct {
 	late            []func()
 }
 
-func (r *roomy) Room() int { return r.room }
+func (r *roomy) FreeBytes() int { return r.room }
 
 func (r *roomy) SendBytes(dst device.Bytes, at int, src []byte) {
 	r.pieces.Add(1)
 	r.late = append(r.late, func() { r.Device.SendBytes(dst, at, src) })
 }
 
-func (r *roomy) AwaitSent() {
+func (r *roomy) WaitSent() {
 	for _, f := range r.late {
 		f()
 	}
 	r.late = nil
 }
 
-func (r *roomy) Sync() { r.AwaitSent(); r.Device.Sync() }
+func (r *roomy) Sync() { r.WaitSent(); r.Device.Sync() }
 
 func (r *roomy) Err() error {
 	if r.failAfter > 0 && int(r.pieces.Load()) >= r.failAfter {

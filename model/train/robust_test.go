@@ -227,7 +227,7 @@ type stopping struct {
 
 func (d *stopping) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
 	d.Device.MSE(loss, dpred, dtarget, pred, target, weight)
-	if !dpred.Given() {
+	if !dpred.IsSet() {
 		d.cancel()
 	}
 }
@@ -301,7 +301,7 @@ type poisoned struct {
 
 func (d *poisoned) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
 	d.Device.MSE(loss, dpred, dtarget, pred, target, weight)
-	if !dpred.Given() {
+	if !dpred.IsSet() {
 		return
 	}
 	if *d.steps++; *d.steps == d.from {

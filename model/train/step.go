@@ -70,7 +70,7 @@ func newTrainer(o Options, total int) (*trainer, error) {
 func (t *trainer) free() {
 	t.arena.Free()
 	for _, m := range []device.Mat{t.m, t.v, t.sums, t.actions, t.q} {
-		if m.Given() {
+		if m.IsSet() {
 			t.dev.Free(m.Buf)
 		}
 	}
@@ -108,7 +108,7 @@ func (t *trainer) inputs(b *dataset.Batch, frames model.Batch, split string, n i
 	in.Actions = t.actions.RowRange(0, rows)
 	t.dev.Upload(in.Actions, b.Actions)
 	seen := objective.Batch{Episodes: b.Episode, Draw: draw}
-	if t.q.Given() {
+	if t.q.IsSet() {
 		seen.Q = t.q.RowRange(0, rows)
 		t.dev.Upload(seen.Q, b.Q)
 	}

@@ -13,7 +13,7 @@ type Trial struct {
 	t     *trainer
 	batch *dataset.Batch
 	fixed *feed // of a synthetic batch that stays on the device
-	fed   *feed // of the loader that Fed was last called with, or nil
+	fed   *feed // of the loader that StepFrom was last called with, or nil
 }
 
 // NewTrial returns a Trial of an untrained model. It uses Dev, Method, Model and
@@ -73,10 +73,10 @@ func (t *Trial) Params() int { return t.t.model.Params().Len() }
 // forward, losses, backward, clipping, AdamW. It returns when the step is done.
 func (t *Trial) Step() error { return t.step(context.Background(), t.fixed, 0) }
 
-// Fed runs a step on batch n of the loader, with the transfers that a run has. The
+// StepFrom runs a step on batch n of the loader, with the transfers that a run has. The
 // transfer of batch n+1 overlaps with the step, so n should increase by one from call
 // to call.
-func (t *Trial) Fed(ctx context.Context, l *dataset.Loader, n int) error {
+func (t *Trial) StepFrom(ctx context.Context, l *dataset.Loader, n int) error {
 	if t.fed == nil {
 		t.fed = newFeed(t.t.dev, nil, nil, len(t.batch.Rows), t.t.info)
 	}

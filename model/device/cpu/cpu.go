@@ -4,7 +4,7 @@
 // The kernels are written once, in headers named k_*.h, on a small set of vector
 // operations. Each isa_*.c compiles all of them for one instruction set: plain, AVX2,
 // AVX-512, AVX-512 with bf16 dot products, and AMX tiles. New picks the best one that
-// the machine has at run time; the environment variable SCALEWM_CPU ([PathVariable])
+// the machine has at run time; the environment variable SCALEWM_CPU ([ISAVariable])
 // forces one.
 //
 // Options.Precision concerns GEMMs only. With bf16 their inputs are rounded to bf16
@@ -54,9 +54,9 @@ type Options struct {
 	Threads   int              // including the caller's; 0: GOMAXPROCS
 }
 
-// PathVariable is the environment variable that forces an instruction set, by a name
+// ISAVariable is the environment variable that forces an instruction set, by a name
 // that Paths returns. An unknown name makes New fail.
-const PathVariable = "SCALEWM_CPU"
+const ISAVariable = "SCALEWM_CPU"
 
 // paths are the names of the instruction sets, indexed by the constants of engine.h,
 // best first.
@@ -65,7 +65,7 @@ var paths = []string{C.ISA_AMX: "amx", C.ISA_AVX512BF16: "avx512bf16", C.ISA_AVX
 
 // Emulated is a path that computes what "amx" computes, bit for bit, with the tile
 // instructions replaced by vector code. It is slow, and runs on any machine with
-// avx512bf16. It is chosen only by PathVariable.
+// avx512bf16. It is chosen only by ISAVariable.
 const Emulated = "amx-emulated"
 
 // Paths returns the instruction sets that this machine can run, best first; the
@@ -117,7 +117,7 @@ func choose(p device.Precision, forced string) ([]int, error) {
 	if forced != "" {
 		if !slices.Contains(have, forced) {
 			return nil, fmt.Errorf("cpu: %s=%q is not an instruction set of this machine (hint: it has %s)",
-				PathVariable, forced, strings.Join(have, ", "))
+				ISAVariable, forced, strings.Join(have, ", "))
 		}
 		return []int{slices.Index(paths, forced)}, nil
 	}
@@ -153,7 +153,7 @@ func New(opt Options) (device.Device, error) {
 }
 
 // start is New without argument validation around the device.
-func start(opt Options) (*engine, error) { return startOn(os.Getenv(PathVariable), opt) }
+func start(opt Options) (*engine, error) { return startOn(os.Getenv(ISAVariable), opt) }
 
 // startOn is start with a forced path, or "" for the best path that verify accepts.
 // If verify rejects one, for instance because an emulator or a hypervisor handles

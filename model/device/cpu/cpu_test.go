@@ -17,7 +17,7 @@ func every(t *testing.T, f func(t *testing.T, p device.Precision)) {
 				continue // it differs from avx512bf16 only in bf16 GEMMs
 			}
 			t.Run(path+"/"+string(p), func(t *testing.T) {
-				t.Setenv(cpu.PathVariable, path)
+				t.Setenv(cpu.ISAVariable, path)
 				f(t, p)
 			})
 		}
@@ -46,7 +46,7 @@ func TestPairs(t *testing.T) {
 	if !cpu.HasBF16() {
 		t.Skip("this machine has no dot products of bf16")
 	}
-	t.Setenv(cpu.PathVariable, "avx512bf16")
+	t.Setenv(cpu.ISAVariable, "avx512bf16")
 	d := open(device.BF16)(t, 1)
 	defer d.Close()
 	devicetest.Unchanged(t, d, cpu.OtherPairs)
@@ -55,7 +55,7 @@ func TestPairs(t *testing.T) {
 }
 
 func TestForcedPath(t *testing.T) {
-	t.Setenv(cpu.PathVariable, "abacus")
+	t.Setenv(cpu.ISAVariable, "abacus")
 	_, err := cpu.New(cpu.Options{})
 	if err == nil || !strings.Contains(err.Error(), "plain") {
 		t.Fatalf("an unknown instruction set: %v, want an error that lists the available ones", err)
@@ -65,7 +65,7 @@ func TestForcedPath(t *testing.T) {
 // TestChoice: fp32 uses an instruction set that many machines share, bf16 the best
 // one, and the emulated path is last in the list and never chosen by default.
 func TestChoice(t *testing.T) {
-	t.Setenv(cpu.PathVariable, "")
+	t.Setenv(cpu.ISAVariable, "")
 	have := cpu.Paths()
 	for i, path := range have {
 		if err := cpu.Check(path); err != nil {

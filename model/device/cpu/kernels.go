@@ -85,7 +85,7 @@ func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 }
 
 func (e *engine) Tokens(dst, first, table, rows device.Mat) {
-	device.TokensByParts(e, dst, first, table, rows)
+	device.TokensByCopy(e, dst, first, table, rows)
 }
 
 func (e *engine) AddRepeated(dst, a, b device.Mat) {

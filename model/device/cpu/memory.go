@@ -221,13 +221,13 @@ func (e *engine) DownloadInts(dst []int32, src device.Ints) {
 
 func (e *engine) UploadBytes(dst device.Bytes, src []byte) { e.SendBytes(dst, 0, src) }
 
-// Device memory is host memory here, so Sending needs no second stream: SendBytes copies
+// Device memory is host memory here, so FrameTransfer needs no second stream: SendBytes copies
 // at once, and there is no memory on the device in which to cache frames.
 
-func (e *engine) Room() int              { return 0 }
+func (e *engine) FreeBytes() int         { return 0 }
 func (e *engine) AllocHost(n int) []byte { return make([]byte, n) }
 func (e *engine) FreeHost([]byte)        {}
-func (e *engine) AwaitSent()             {}
+func (e *engine) WaitSent()              {}
 
 func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 	if e.err == nil {
@@ -237,7 +237,7 @@ func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 
 // mat converts m to its C form, with a null pointer if m is not given.
 func mat(m device.Mat) C.Mat {
-	if !m.Given() {
+	if !m.IsSet() {
 		return C.Mat{}
 	}
 	b := m.Buf.(*buffer)

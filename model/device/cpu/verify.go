@@ -33,7 +33,7 @@ func (e *engine) verify() error {
 		for i, v := range got {
 			if want := exact(op, a, b, i/n, i%n, number); v != want {
 				return fmt.Errorf("cpu: matrix products by %s are wrong on this machine: %g instead of %g (hint: set %s=avx2 to avoid them, and report the processor)",
-					paths[e.isa], v, want, PathVariable)
+					paths[e.isa], v, want, ISAVariable)
 			}
 		}
 	}

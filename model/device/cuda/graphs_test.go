@@ -38,7 +38,7 @@ func (r *recorder) Free(_ Pointer, n int) {
 func (r *recorder) Write(Pointer, unsafe.Pointer, int) error { r.note("write"); return nil }
 func (r *recorder) Read(unsafe.Pointer, Pointer, int) error  { r.note("read"); return nil }
 func (r *recorder) Run([]Launch, []byte) error               { r.note("run"); return r.fail }
-func (r *recorder) Room() (int, error)                       { return r.room, nil }
+func (r *recorder) FreeBytes() (int, error)                  { return r.room, nil }
 func (r *recorder) Send(Pointer, unsafe.Pointer, int) error  { r.note("send"); return nil }
 func (r *recorder) Await() error                             { r.note("await"); return nil }
 func (r *recorder) FreeHost(unsafe.Pointer, int) error       { r.note("free host"); return nil }

@@ -20,8 +20,8 @@ type Machine interface {
 	// copies from the device to the host and waits for the copy.
 	Write(dst Pointer, src unsafe.Pointer, bytes int) error
 	Read(dst unsafe.Pointer, src Pointer, bytes int) error
-	// Room returns how many bytes Alloc still has.
-	Room() (int, error)
+	// FreeBytes returns how many bytes Alloc still has.
+	FreeBytes() (int, error)
 	// AllocHost allocates page-locked memory of the host, which Send requires.
 	AllocHost(bytes int) (unsafe.Pointer, error)
 	FreeHost(p unsafe.Pointer, bytes int) error

@@ -233,7 +233,7 @@ func (e *engine) UploadBytes(dst device.Bytes, src []byte) {
 
 // view returns m as kernels see it, without an address if m is not given.
 func view(m device.Mat) mat {
-	if !m.Given() {
+	if !m.IsSet() {
 		return mat{}
 	}
 	b := m.Buf.(*buffer)
@@ -248,12 +248,12 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// Room counts the pool's free memory as free.
-func (e *engine) Room() int {
+// FreeBytes counts the pool's free memory as free.
+func (e *engine) FreeBytes() int {
 	if e.err != nil {
 		return 0
 	}
-	free, err := e.machine.Room()
+	free, err := e.machine.FreeBytes()
 	e.fail(err)
 	for size, list := range e.pool.free {
 		free += size * len(list)
@@ -295,8 +295,8 @@ func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 	}
 }
 
-// AwaitSent submits the queue first, since only later launches shall wait.
-func (e *engine) AwaitSent() {
+// WaitSent submits the queue first, since only later launches shall wait.
+func (e *engine) WaitSent() {
 	e.Submit()
 	if e.err == nil {
 		e.fail(e.machine.Await())

@@ -2,7 +2,7 @@ package cuda
 
 // The kernels of every GPU, in the order of names. Those of GEMM that exist for several
 // transpositions are adjacent, so that adding a device.Op to the first yields the right
-// one. Those of Hopper follow kernelCount (products.go).
+// one. Those of Hopper follow kernelCount (gemm.go).
 const (
 	kFill Kernel = iota
 	kCopy

@@ -33,11 +33,11 @@ func (e *engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 		rstd: view(rstd), gamma: view(gamma), chunks: int64(chunks), add: flag(add)}
 	// With add and gamma this is the gradient of a residual stream, which a GEMM reads
 	// next.
-	residual := add && gamma.Given()
+	residual := add && gamma.IsSet()
 	if residual {
 		args.rounded = e.roundedOutput(dx)
 	}
-	sums := dgamma.Given() || dbeta.Given()
+	sums := dgamma.IsSet() || dbeta.IsSet()
 	if sums {
 		args.part = e.scratch(2 * chunks * dy.Cols * 4)
 	}

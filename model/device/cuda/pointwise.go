@@ -148,7 +148,7 @@ func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 func (e *engine) Tokens(dst, first, table, rows device.Mat) {
 	n, blocks := table.Rows, dst.Rows/table.Rows
 	if !dst.Dense() || !table.Dense() || !rows.Dense() || dst.Cols%4 != 0 {
-		device.TokensByParts(e, dst, first, table, rows)
+		device.TokensByCopy(e, dst, first, table, rows)
 		return
 	}
 	e.tiled(kTokens, &eachArgs{out: [3]mat{view(dst.Reshape(blocks, n*dst.Cols))},

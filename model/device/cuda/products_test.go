@@ -85,7 +85,7 @@ func productOf(d device.Device, op device.Op, m, n, k int) (all []float64) {
 			if like.BF16() {
 				dst = random(device.NewActivations, m, n)
 			}
-			if ep.Act == device.GELU && !ep.Grad.Given() {
+			if ep.Act == device.GELU && !ep.Grad.IsSet() {
 				ep.Pre = random(device.NewActivations, m, n)
 				defer d.Free(ep.Pre.Buf)
 			}

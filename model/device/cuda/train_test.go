@@ -54,7 +54,7 @@ func (noise) Frame(row int, dst []byte) error {
 // memory does not help.
 type noRoom struct{ cuda.Machine }
 
-func (noRoom) Room() (int, error) { return -1 << 40, nil }
+func (noRoom) FreeBytes() (int, error) { return -1 << 40, nil }
 
 // TestResidentOrSent runs complete trainings on the emulated GPU, whose overlapping
 // copies arrive as late as possible. Frames that stay on the device and frames that are

@@ -196,7 +196,7 @@ func memory(t *testing.T, d device.Device) {
 	}
 }
 
-// sendBytes checks SendBytes: the second of three frames arrives by AwaitSent, the others
+// sendBytes checks SendBytes: the second of three frames arrives by WaitSent, the others
 // stay, and after Sync the host's memory may be reused.
 func sendBytes(t *testing.T, k *kit) {
 	f := device.Frames{Count: 3, Size: 2, Patch: 2, Std: [3]float64{1. / 255, 1. / 255, 1. / 255}}
@@ -209,7 +209,7 @@ func sendBytes(t *testing.T, k *kit) {
 			want[12+i] = float64(10*turn + i/4)
 		}
 		k.SendBytes(px, f.Bytes(), host)
-		k.AwaitSent()
+		k.WaitSent()
 		k.Patches(dst, px, f)
 		k.Sync()
 		// After Sync the device must not read host any more.
@@ -217,7 +217,7 @@ func sendBytes(t *testing.T, k *kit) {
 		expect(t, "frames that were sent", k.values(dst), want...)
 	}
 	k.FreeHost(host)
-	if d := k.Room(); d < 0 {
+	if d := k.FreeBytes(); d < 0 {
 		t.Errorf("room for %d bytes", d)
 	}
 }

@@ -89,7 +89,7 @@ func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 		for i := range h.QueryCount() {
 			s := h.scores(q, k, i)
 			l := logSumExp(s)
-			if lse.Given() {
+			if lse.IsSet() {
 				row(lse, h.index)[i] = l
 			}
 			o := h.query(out, i)

@@ -15,10 +15,10 @@ func (engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64)
 		for c, v := range row(pred, r) {
 			d := v - row(target, r)[c]
 			sum += d * d
-			if dpred.Given() {
+			if dpred.IsSet() {
 				row(dpred, r)[c] += weight * 2 * d / n
 			}
-			if dtarget.Given() {
+			if dtarget.IsSet() {
 				row(dtarget, r)[c] -= weight * 2 * d / n
 			}
 		}
@@ -64,7 +64,7 @@ func (engine) SIGReg(loss, du, u device.Mat, frames int, weight float64) {
 				total += float64(clips) * w[k] * ((c[k]-ref[k])*(c[k]-ref[k]) + s[k]*s[k]) / count
 			}
 			for b := range clips {
-				if !du.Given() {
+				if !du.IsSet() {
 					break
 				}
 				// d(c_k)/du_b = -t_k sin(t_k u_b)/clips, d(s_k)/du_b = t_k cos(t_k
@@ -130,7 +130,7 @@ func (e engine) Correlation(result, dx, x, y device.Mat, form device.Correlation
 	my, vy := moments(y.Cols, func(i int) float64 { return ys[i] })
 	// moments divides by n; change the divisor.
 	dev, devY := math.Sqrt(vx*n/divisor), math.Sqrt(vy*n/divisor)
-	if dx.Given() {
+	if dx.IsSet() {
 		e.Fill(dx, 0)
 	}
 	if dev < guard || devY < guard {
@@ -144,7 +144,7 @@ func (e engine) Correlation(result, dx, x, y device.Mat, form device.Correlation
 	}
 	row(result, 0)[0], row(result, 0)[1] = 1-corr, 0
 	for i := range xs {
-		if dx.Given() {
+		if dx.IsSet() {
 			// The derivative of corr has two parts: that of the covariance, in which
 			// the means cancel since the deviations sum to zero, and that of 1/sx,
 			// with d(sx)/dx_i = (x_i - mx)/(divisor*dev). y is a constant.

@@ -27,15 +27,15 @@ func (engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
 		in, out := row(x, r), row(y, r)
 		mean, variance := moments(x.Cols, func(c int) float64 { return in[c] })
 		inv := 1 / math.Sqrt(variance+eps)
-		if rstd.Given() {
+		if rstd.IsSet() {
 			row(rstd, r)[0] = inv
 		}
 		for c, v := range in {
 			h := (v - mean) * inv
-			if xhat.Given() {
+			if xhat.IsSet() {
 				row(xhat, r)[c] = h
 			}
-			if gamma.Given() {
+			if gamma.IsSet() {
 				h = h*row(gamma, 0)[c] + row(beta, 0)[c]
 			}
 			out[c] = h
@@ -66,14 +66,14 @@ func (engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat,
 		// The two means over the row, of g and of g*xhat, on which every dx depends.
 		var sum, dot float64
 		for c := range g {
-			if dgamma.Given() {
+			if dgamma.IsSet() {
 				row(dgamma, 0)[c] += dout[c] * h[c]
 			}
-			if dbeta.Given() {
+			if dbeta.IsSet() {
 				row(dbeta, 0)[c] += dout[c]
 			}
 			g[c] = dout[c]
-			if gamma.Given() {
+			if gamma.IsSet() {
 				g[c] *= row(gamma, 0)[c]
 			}
 			sum += g[c]
@@ -93,12 +93,12 @@ func (engine) BatchNorm(y, xhat, rstd, x device.Mat, bn device.BatchNorm) {
 	for c := range x.Cols {
 		mean, variance := moments(x.Rows, func(r int) float64 { return row(x, r)[c] })
 		inv := 1 / math.Sqrt(variance+bn.Eps)
-		if rstd.Given() {
+		if rstd.IsSet() {
 			row(rstd, 0)[c] = inv
 		}
 		for r := range x.Rows {
 			h := (row(x, r)[c] - mean) * inv
-			if xhat.Given() {
+			if xhat.IsSet() {
 				row(xhat, r)[c] = h
 			}
 			row(y, r)[c] = h*row(bn.Gamma, 0)[c] + row(bn.Beta, 0)[c]

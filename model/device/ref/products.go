@@ -50,32 +50,32 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 		out := row(dst, r)
 		for c := range out {
 			v := sums.Data[r*sums.Stride+c]
-			if ep.Scale.Given() {
+			if ep.Scale.IsSet() {
 				v *= row(ep.Scale, 0)[c]
 			}
-			if ep.Bias.Given() {
+			if ep.Bias.IsSet() {
 				v += row(ep.Bias, 0)[c]
 			}
-			if ep.Pre.Given() {
+			if ep.Pre.IsSet() {
 				row(ep.Pre, r)[c] = v
 			}
-			if ep.Grad.Given() {
+			if ep.Grad.IsSet() {
 				v *= derivative(ep.Act, row(ep.Grad, r)[c])
 			} else {
 				v = activate(ep.Act, v)
 			}
 			v *= keep(ep.Drop, uint64(r*dst.Cols+c))
-			if ep.Ungated.Given() {
+			if ep.Ungated.IsSet() {
 				row(ep.Ungated, r)[c] = v
 			}
-			if ep.Gate.Given() {
+			if ep.Gate.IsSet() {
 				v *= row(ep.Gate, r)[c]
 			}
 			out[c] = put(out[c], v, ep.Add)
 		}
 	}
 	// The sums of A's columns, accumulated over its rows.
-	if ep.SumA.Given() {
+	if ep.SumA.IsSet() {
 		for k := range a.Rows {
 			for c, v := range row(a, k) {
 				row(ep.SumA, 0)[c] += v

@@ -102,11 +102,11 @@ func (engine) UploadBytes(dst device.Bytes, src []byte)  { copy(dst.(bytes), src
 
 // Device memory is host memory, so that SendBytes copies at once and there is nothing
 // to wait for.
-func (engine) Room() int                                      { return 0 }
+func (engine) FreeBytes() int                                 { return 0 }
 func (engine) AllocHost(n int) []byte                         { return make([]byte, n) }
 func (engine) FreeHost([]byte)                                {}
 func (engine) SendBytes(dst device.Bytes, at int, src []byte) { copy(dst.(bytes)[at:], src) }
-func (engine) AwaitSent()                                     {}
+func (engine) WaitSent()                                      {}
 
 func (engine) Fill(dst device.Mat, v float64) {
 	for r := range dst.Rows {

@@ -111,7 +111,7 @@ func (engine) Moments(mean, std, cand device.Mat, idx device.Ints, k int) {
 		for c := range mean.Cols {
 			m, variance := moments(k, func(i int) float64 { return row(cand, e*count+int(chosen[i]))[c] })
 			row(mean, e)[c] = m
-			if std.Given() {
+			if std.IsSet() {
 				row(std, e)[c] = math.Sqrt(variance * float64(k) / float64(k-1))
 			}
 		}

@@ -68,16 +68,16 @@ type machine struct {
 	overlap   C.int          // 1 if kernels are launched with programmatic dependencies
 	stage     stage
 	sending   sending
-	reduced   error // what Reduced returns
+	reduced   error // what FallbackReason returns
 }
 
-// Reduced returns the reason why an opened Hopper GPU runs Ampere's kernels, or nil if
+// FallbackReason returns the reason why an opened Hopper GPU runs Ampere's kernels, or nil if
 // it runs the best ones. m must come from Open.
-func Reduced(m cuda.Machine) error { return m.(*machine).reduced }
+func FallbackReason(m cuda.Machine) error { return m.(*machine).reduced }
 
 // Open starts GPU 0. On a Hopper GPU it first checks the wgmma kernels against those of
 // mma.sync. If they fail, which may leave the context unusable, it restarts the GPU
-// with Ampere's kernels; [Reduced] then returns the reason.
+// with Ampere's kernels; [FallbackReason] then returns the reason.
 func Open() (cuda.Machine, error) {
 	if err := available(); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("SCALEWM_EMULATE_ALL") == "" {
 		less = append(less, "-test.skip=^TestConformance$/./^invariance$")
 	}
-	driver.Main(m, available(), less...)
+	driver.RunTests(m, available(), less...)
 }
 
 // open starts the GPU, or skips the test with the reason why there is none.
@@ -31,7 +31,7 @@ func open(t *testing.T) cuda.Machine {
 	t.Helper()
 	m, err := Open()
 	if err != nil {
-		driver.Missing(t, err)
+		driver.SkipOrFail(t, err)
 	}
 	return m
 }
@@ -65,7 +65,7 @@ func TestNoGPU(t *testing.T) {
 		}
 		t.Setenv("LD_LIBRARY_PATH", "")
 		var said strings.Builder
-		if driver.Again(c.dir, c.settings, []string{"-test.run=^TestNoGPU$"}, &said); !strings.HasPrefix(said.String(), c.want) {
+		if driver.RunChild(c.dir, c.settings, []string{"-test.run=^TestNoGPU$"}, &said); !strings.HasPrefix(said.String(), c.want) {
 			t.Errorf("%s %s: %q, want %q", c.dir, c.settings, said.String(), c.want)
 		}
 	}

@@ -1,6 +1,6 @@
 // gemm_mma.cu: GEMM in bf16 on tensor cores by mma.sync, dst = epilogue(A B), for all
 // GPUs from Ampere on. A and B are bf16 with rows that begin at multiples of 16 bytes,
-// which the engine ensures (factors.go).
+// which the engine ensures (operands.go).
 //
 // A block keeps the sums of its tile in registers: 128 x 192 of them for results with
 // many rows, 64 x 64 or 32 x 32 for smaller ones. Asynchronous copies bring A and B to

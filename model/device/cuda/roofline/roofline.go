@@ -108,12 +108,12 @@ func (m *Machine) Alloc(bytes int) (cuda.Pointer, error) {
 	return p, nil
 }
 
-// The other methods do nothing. Room reports 64 GiB.
+// The other methods do nothing. FreeBytes reports 64 GiB.
 
 func (m *Machine) Free(cuda.Pointer, int)                        {}
 func (m *Machine) Write(cuda.Pointer, unsafe.Pointer, int) error { return nil }
 func (m *Machine) Read(unsafe.Pointer, cuda.Pointer, int) error  { return nil }
-func (m *Machine) Room() (int, error)                            { return 1 << 36, nil }
+func (m *Machine) FreeBytes() (int, error)                       { return 1 << 36, nil }
 func (m *Machine) AllocHost(n int) (unsafe.Pointer, error) {
 	return unsafe.Pointer(unsafe.SliceData(make([]byte, n))), nil
 }

@@ -40,18 +40,20 @@ func (c Config) Info() model.Info {
 	return model.Info{Kind: "line", Patches: 1, Dim: c.Dim, History: 1, FrameSize: c.FrameSize, Patch: c.FrameSize, ActionWidth: c.FrameSkip * c.ActionDim, FrameSkip: c.FrameSkip}
 }
 
-func (c Config) Words() (encoder, latents, predictor string) { return "a matrix", "a line", "a matrix" }
-func (c Config) Hydra() (any, []weights.Tensor)              { return nil, nil }
-func (c Config) StepFLOP(int, int) float64                   { return 0 }
-func (c Config) EncodeFLOP(int) float64                      { return 0 }
-func (c Config) PlanFLOP(int, int) float64                   { return 0 }
+func (c Config) Describe() (encoder, latents, predictor string) {
+	return "a matrix", "a line", "a matrix"
+}
+func (c Config) Hydra() (any, []weights.Tensor) { return nil, nil }
+func (c Config) StepFLOP(int, int) float64      { return 0 }
+func (c Config) EncodeFLOP(int) float64         { return 0 }
+func (c Config) PlanFLOP(int, int) float64      { return 0 }
 
 func (c Config) Declare() (model.Trainable, error) {
 	m := &Model{}
 	m.Cfg = c
 	m.eye = m.frozen.Param("eye", c.Dim, 3*c.FrameSize*c.FrameSize, nn.Normal(0.01))
 	m.Move = m.Set.Param("move", c.Dim, c.Info().ActionWidth, nn.Normal(0.1))
-	m.Declared()
+	m.MarkDeclared()
 	return m, nil
 }
 
@@ -63,8 +65,8 @@ type Model struct {
 	actions   device.Mat // of the last Forward
 }
 
-func (m *Model) Own() []*nn.Param            { return append([]*nn.Param{m.eye}, m.Base.Own()...) }
-func (m *Model) Ready() (model.World, error) { return m, nil }
+func (m *Model) Saved() []*nn.Param          { return append([]*nn.Param{m.eye}, m.Base.Saved()...) }
+func (m *Model) World() (model.World, error) { return m, nil }
 
 func (m *Model) Alloc(dev device.Device, train bool) {
 	m.Base.Alloc(dev, train)

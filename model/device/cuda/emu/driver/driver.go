@@ -20,7 +20,7 @@
 //	close=1                                 releasing objects and the context fails
 //	kill=N                                  the N-th launch kills the process
 //
-// A TestMain calls [Main], and tests get a device from [Device].
+// A TestMain calls [RunTests], and tests get a device from [Device].
 package driver
 
 import (
@@ -67,16 +67,16 @@ func Build(dir string) error {
 	return emu.Compiler(dir, append(append(args, sources...), "-ldl")...)
 }
 
-// Shared is the environment variable that names a folder in which all test programs of
+// SharedVariable is the environment variable that names a folder in which all test programs of
 // one run share the libraries; the first one builds them. If it is unset, each program
 // builds its own.
-const Shared = "SCALEWM_EMULATED_DRIVER"
+const SharedVariable = "SCALEWM_EMULATED_DRIVER"
 
-// Folder returns a folder with the libraries, built if necessary, and a function that
+// BuildShared returns a folder with the libraries, built if necessary, and a function that
 // removes it unless it is shared. A file lock keeps test programs that run at the same
 // time from building it twice.
-func Folder() (dir string, release func(), err error) {
-	if dir = os.Getenv(Shared); dir == "" {
+func BuildShared() (dir string, release func(), err error) {
+	if dir = os.Getenv(SharedVariable); dir == "" {
 		if dir, err = os.MkdirTemp("", "scalewm-driver"); err != nil {
 			return "", nil, err
 		}
@@ -96,15 +96,15 @@ func Folder() (dir string, release func(), err error) {
 	return dir, func() {}, nil
 }
 
-// Main runs the tests of a TestMain and exits. If none, the reason why there is no GPU,
+// RunTests runs the tests of a TestMain and exits. If none, the reason why there is no GPU,
 // is nil, they run on the real one. Otherwise they run in a child process with the
 // emulated one, with more as additional arguments; a child is needed because the loader
 // reads LD_LIBRARY_PATH at the start of a process.
-func Main(m *testing.M, none error, more ...string) {
+func RunTests(m *testing.M, none error, more ...string) {
 	if none == nil || os.Getenv(Variable) != "" {
 		os.Exit(m.Run())
 	}
-	dir, release, err := Folder()
+	dir, release, err := BuildShared()
 	if errors.Is(err, emu.ErrUnavailable) {
 		os.Exit(m.Run()) // tests that need a GPU skip themselves
 	}
@@ -112,7 +112,7 @@ func Main(m *testing.M, none error, more ...string) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "emulating a GPU:", err)
 	} else {
-		code = Again(dir, "order=1", append(os.Args[1:], more...), os.Stdout)
+		code = RunChild(dir, "order=1", append(os.Args[1:], more...), os.Stdout)
 	}
 	if release != nil {
 		release()
@@ -120,9 +120,9 @@ func Main(m *testing.M, none error, more ...string) {
 	os.Exit(code)
 }
 
-// Missing ends a test whose GPU does not start: as failed if the GPU is emulated, since
+// SkipOrFail ends a test whose GPU does not start: as failed if the GPU is emulated, since
 // that one must start, else as skipped.
-func Missing(t testing.TB, err error) {
+func SkipOrFail(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv(Variable) != "" {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func Device(t testing.TB, open func() (cuda.Machine, error), p device.Precision)
 	t.Helper()
 	m, err := open()
 	if err != nil {
-		Missing(t, err)
+		SkipOrFail(t, err)
 	}
 	d, err := cuda.New(m, p)
 	if err != nil {
@@ -146,9 +146,9 @@ func Device(t testing.TB, open func() (cuda.Machine, error), p device.Precision)
 	return d
 }
 
-// Again runs this program again with the given arguments and an emulated GPU with the
+// RunChild runs this program again with the given arguments and an emulated GPU with the
 // given settings. It returns 0 if the program succeeded, else 1.
-func Again(dir, settings string, args []string, out io.Writer) (code int) {
+func RunChild(dir, settings string, args []string, out io.Writer) (code int) {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir+":"+os.Getenv("LD_LIBRARY_PATH"), Variable+"="+settings)
 	c.Stdout, c.Stderr = out, os.Stderr

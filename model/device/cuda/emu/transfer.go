@@ -25,8 +25,8 @@ type transfer struct {
 // converting a uintptr.
 func address(p cuda.Pointer) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
-// Room reports 1 GiB: the emulator does not count memory.
-func (machine) Room() (int, error) { return 1 << 30, nil }
+// FreeBytes reports 1 GiB: the emulator does not count memory.
+func (machine) FreeBytes() (int, error) { return 1 << 30, nil }
 
 func (m machine) AllocHost(bytes int) (unsafe.Pointer, error) {
 	p, err := m.Alloc(bytes)

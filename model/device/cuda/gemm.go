@@ -73,7 +73,7 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 		args.a, args.b = view(a), view(b)
 		args.vecA, args.vecB = vectorizable(args.a), vectorizable(args.b)
 		e.gemmSplit(kGemmFP32+Kernel(op), plainTile, plainSpan, &args)
-		if ep.SumA.Given() {
+		if ep.SumA.IsSet() {
 			e.SumTable(ep.SumA, a)
 		}
 	}

@@ -54,8 +54,8 @@ func (s *sending) close() error {
 	return errors.Join(err, s.stream.Destroy())
 }
 
-// Room returns the free device memory in bytes, as the driver reports it.
-func (m *machine) Room() (int, error) {
+// FreeBytes returns the free device memory in bytes, as the driver reports it.
+func (m *machine) FreeBytes() (int, error) {
 	release, err := m.enter()
 	if err != nil {
 		return 0, err
