@@ -1,5 +1,5 @@
-// Package thirdparty finds what the set-up script fetched. It knows folders only, not
-// what is in them.
+// Package thirdparty finds the files that the set-up script fetched: libmujoco, and the model files of
+// Cube. It only returns paths to try; the caller opens them.
 package thirdparty
 
 import (
@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Candidates lists, best first, where the file or folder rel of the fetched part name
-// may be: what variable says and nothing else (itself, or rel in it), or rel beside
-// the executable and in third_party/fetched/NAME of a checkout. Empty arguments are
-// left out.
+// Candidates returns, best first, the paths at which the file or folder rel of the fetched part name
+// may be. If variable is set, they are variable itself and rel in it, and nothing else. Otherwise
+// they are rel next to the executable, and rel in third_party/fetched/NAME of a checkout. Empty
+// arguments are skipped.
 func Candidates(variable, exeDir, checkout, name, rel string) []string {
 	if variable != "" {
 		return []string{variable, filepath.Join(variable, rel)}
@@ -25,13 +25,13 @@ func Candidates(variable, exeDir, checkout, name, rel string) []string {
 	return out
 }
 
-// Home is the folder that stands for the executable's where we are a library in
-// somebody else's program; "" in programs of ours.
+// Home replaces the folder of the executable if this code is a library in another program, such as
+// Python. It is "" in our own programs.
 var Home string
 
-// Places are the Candidates of this process: variable is what the environment says,
-// the checkout the one that holds the executable, then the one that holds the working
-// folder.
+// Places returns the Candidates of this process. variable is the name of an environment variable. The
+// checkout is the one that contains the executable, and then the one that contains the working
+// directory.
 func Places(variable, name, rel string) []string {
 	exeDir := Home
 	if exeDir == "" {
@@ -49,7 +49,7 @@ func Places(variable, name, rel string) []string {
 	return paths
 }
 
-// checkout is the folder at or above dir that holds our manifest, or "".
+// checkout returns the folder at or above dir that contains our manifest, or "".
 func checkout(dir string) string {
 	for dir != "" {
 		if _, err := os.Stat(filepath.Join(dir, "third_party/manifest.toml")); err == nil {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Set-up of a checkout: fetches what manifest.toml names. It says first what it
-# will fetch and where, and does nothing that is done already.
+# Sets up a checkout: fetches what manifest.toml lists. It prints first what it will
+# fetch and where, and skips what is done already.
 #
 #   third_party/setup.sh base      what the default build and the tests need
 #   third_party/setup.sh peers     the Python programs that tests compare with
@@ -9,12 +9,12 @@
 #   third_party/setup.sh slurm     a batch system that tests submit to
 #   third_party/setup.sh nfs       machines with a network file system that tests work on
 #   third_party/setup.sh cuda      what the GPU build and the tests of its kernels need
-#   third_party/setup.sh lock-peers  writes peers.lock anew: the newest versions that
+#   third_party/setup.sh lock-peers  rewrites peers.lock: the newest versions that
 #                                  the manifest's peers accept, with their hashes
 #
-# Everything but Debian packages, Go's own module cache and one stamp stays in
-# third_party/fetched. Packages are installed by root only; anybody else is
-# told the one line to run.
+# Everything except Debian packages, Go's module cache and one stamp goes to
+# third_party/fetched. Packages are installed only if you are root; otherwise the
+# script prints the command to run.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -71,9 +71,9 @@ unpack_wheel() {
   mv "$tmp/$name" "$fetched/$name"
 }
 
-# stamp_headers leaves a file in the package that includes the fetched headers:
-# Go's build cache looks at a package's own files only, and would go on using what
-# it built without the headers, or with others.
+# stamp_headers writes a stamp into the package that includes the fetched headers. Go's
+# build cache only looks at the files of a package, and would otherwise reuse what it
+# built without the headers, or with others.
 stamp_headers() {
   local package=$here/../mujoco/internal/mjc sum
   sum=$(cat "$fetched/mujoco/wheel.sha256" 2>/dev/null) && [ -d "$package" ] || return 0
@@ -94,7 +94,7 @@ fetch_wheels() {
   done
 }
 
-# link_cuda leaves in fetched/cuda what the GPU build links with.
+# link_cuda builds the libraries in fetched/cuda that the GPU build links.
 link_cuda() {
   local runtime=$fetched/nvidia_cuda_runtime_cu12 nvrtc=$fetched/nvidia_cuda_nvrtc_cu12
   [ -d "$runtime" ] && [ -d "$nvrtc" ] || die "the wheels of the GPU build are not there (hint: try again later)"
@@ -106,7 +106,7 @@ link_cuda() {
 lock=$here/peers.lock
 peers_here() { cmp -s "$lock" "$fetched/peers/complete"; }
 
-# new_venv makes the virtual environment $1; the lock is of one Python and one system.
+# new_venv creates the virtual environment $1. The lock is for one version of Python and one system.
 new_venv() {
   local python=python3
   command -v python3.11 >/dev/null && python=python3.11
@@ -116,8 +116,8 @@ new_venv() {
   "$python" -m venv "$1"
 }
 
-# fetch_peers installs what the lock says and nothing else. One package comes as
-# source only; setuptools, which builds it, is locked and installed before.
+# fetch_peers installs exactly the locked packages. One of them is distributed as source
+# only; setuptools, which builds it, is locked and installed before.
 fetch_peers() {
   peers_here && return
   new_venv "$fetched/peers"
@@ -137,7 +137,7 @@ fetch_python() {
   python_lock >"$fetched/python/complete"
 }
 
-# lock_peers asks pip which packages, versions and files the manifest's peers mean today.
+# lock_peers resolves the manifest's peers with pip, to packages, versions and hashes.
 lock_peers() {
   local tmp=$fetched/lock-peers
   new_venv "$tmp"

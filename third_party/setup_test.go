@@ -1,8 +1,7 @@
 package thirdparty
 
-// Tests of the set-up script and its manifest run the script on a checkout of their
-// own with made-up system commands, so that no package is installed and nothing is
-// fetched.
+// Tests of the set-up script and its manifest run the script in a temporary checkout with fake system
+// commands, so that no package is installed and nothing is fetched.
 
 import (
 	"os"
@@ -58,15 +57,15 @@ func TestManifestIsComplete(t *testing.T) {
 	}
 }
 
-// machine is a made-up computer: a checkout with the script, and commands that
-// answer as the test wants and note how they were called.
+// machine is a fake computer: a checkout with the script, and commands that answer as the test needs
+// and record their arguments.
 type machine struct {
 	root, log string
 	env       []string
 }
 
-// newMachine makes one where the user has the given id and packages whose name
-// matches installed (a shell pattern) are there. pip always fails.
+// newMachine returns a machine whose user has the given id. Packages whose name matches installed (a
+// shell pattern) are installed. pip always fails.
 func newMachine(t *testing.T, uid, installed string) machine {
 	t.Helper()
 	root := t.TempDir()
@@ -104,7 +103,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// setup runs the script and returns its output, exit status and the noted calls.
+// setup runs the script and returns its output, exit status and the recorded calls.
 func (m machine) setup(t *testing.T, part string) (out string, code int, calls string) {
 	t.Helper()
 	cmd := exec.Command("bash", filepath.Join(m.root, "third_party", "setup.sh"), part)
@@ -145,8 +144,8 @@ func TestRootInstallsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Planar tasks work without libmujoco, so that a machine that cannot fetch it
-// is warned and goes on, and keeps no half of it.
+// Planar tasks work without libmujoco. If it cannot be fetched, set-up prints a warning, continues, and
+// leaves no partial files.
 func TestWheelIsOptional(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	out, code, _ := m.setup(t, "base")
@@ -161,8 +160,7 @@ func TestWheelIsOptional(t *testing.T) {
 	}
 }
 
-// putWheels makes the machine one that has the pinned wheels, and returns the
-// SHA-256 of MuJoCo's.
+// putWheels adds the pinned wheels to the machine, and returns the SHA-256 of MuJoCo's.
 func (m machine) putWheels(t *testing.T) (mujoco string) {
 	t.Helper()
 	var pinned manifest
@@ -178,8 +176,8 @@ func (m machine) putWheels(t *testing.T) (mujoco string) {
 	return mujoco
 }
 
-// Go's build cache does not look at headers outside a package: a package that was
-// built without them must change when they come.
+// Go's build cache ignores headers outside a package. A package that was built without them must be
+// rebuilt when they are installed, so set-up writes a stamp into it.
 func TestHeadersAreStamped(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	stamp := filepath.Join(m.root, "mujoco/internal/mjc/stamp.h")
@@ -211,7 +209,7 @@ func TestNothingToDoIsSilent(t *testing.T) {
 	}
 }
 
-// The GPU build cannot do without its wheels; with them, what it links is made.
+// The GPU build needs its wheels. With them, set-up builds the library that it links.
 func TestCuda(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	if out, code, _ := m.setup(t, "cuda"); code != 1 || !strings.Contains(out, "the wheels of the GPU build are not there") {
@@ -253,7 +251,7 @@ func TestUnknownPart(t *testing.T) {
 	}
 }
 
-// The lock is of one Python; another is told so before anything is fetched.
+// The lock is for one version of Python. With another one, set-up fails before it fetches anything.
 func TestPeersWantTheirPython(t *testing.T) {
 	m := newMachine(t, "0", "*")
 	if out, code, _ := m.setup(t, "peers"); code != 1 || !strings.Contains(out, "peers.lock is for Python 3.11 on Linux x86-64") {
@@ -298,8 +296,8 @@ func TestLockHasThePeers(t *testing.T) {
 	}
 }
 
-// The image is built with go.mod's Go, and has what the program opens: the libraries that
-// headers were there for, the OpenGL that doctor asks for, and all that is fetched.
+// The image is built with the Go version of go.mod, and has what the program opens: the libraries whose
+// headers the build uses, the OpenGL that doctor checks for, and all fetched files.
 func TestDockerfile(t *testing.T) {
 	text, err := os.ReadFile("../Dockerfile")
 	if err != nil {
@@ -347,7 +345,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// make test-peers finds tests by their name.
+// make test-peers selects tests by name.
 func TestPeerTestsAreNamedSo(t *testing.T) {
 	files, err := exec.Command("git", "-C", "..", "grep", "-l", "--untracked", "SCALEWM_PEERS", "--", "*_test.go").Output()
 	if err != nil {

@@ -229,13 +229,13 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 	}
 	// Jobs of an earlier submission may still be queued or running.
 	if !*f.print {
-		if err := plan.Refuse(ctx, out); err != nil {
+		if err := plan.CheckQueue(ctx, out); err != nil {
 			return err
 		}
 	}
 	// A repeated submission must have the same shards as the first, or two jobs would
 	// compute the same cells; Keep stores the plan and compares.
-	if err := plan.Keep(out, shards); err != nil {
+	if err := plan.Save(out, shards); err != nil {
 		return err
 	}
 	left, err := remainingShards(ctx, g, plan)

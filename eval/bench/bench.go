@@ -1,6 +1,10 @@
-// Package bench measures this machine's rates beside its peak, and lets the
-// original Python programs do the same work in turns with this one: worlds,
-// loading, a training step, a plan, single kernels, the geometry of latents.
+// Package bench measures the speed of this machine next to its peak, and next to the reference Python
+// programs doing the same work: simulators, loading, a training step, a plan, single kernels, the
+// geometry of latents. `scalewm bench` prints its [Report].
+//
+// Virtual machines slow down for seconds at a time when other machines on the host are busy. Therefore
+// all contenders alternate, their medians count, and a probe of the machine's peak runs before each
+// part and after the last. Ratios within one run can be compared; times of different runs cannot.
 package bench
 
 import (
@@ -19,14 +23,15 @@ import (
 	"scalewm/model/lewm"
 )
 
-// parts in the order in which they run; each fills its part of the report.
+// parts has what can be measured, in the order in which it runs. Each function sets its part of the
+// report.
 var parts = []struct {
 	name string
 	run  func(context.Context, *Bench) error
 }{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}, {"kernels", benchKernels},
 	{"latents", benchLatents}, {"wide", benchWide}}
 
-// Parts are the names of what can be measured.
+// Parts returns the names of the parts that can be measured.
 func Parts() (names []string) {
 	for _, p := range parts {
 		names = append(names, p.name)
@@ -34,32 +39,31 @@ func Parts() (names []string) {
 	return names
 }
 
-// Bench says what is measured, and how.
+// Bench has the settings of a measurement.
 type Bench struct {
 	Preset   *pipeline.Preset // for two-dimensional actions
 	Geometry string           // of the preset, in words
-	Peer     string           // a Python interpreter; "": none
-	Data     string           // data set of load; "": some episodes are collected
+	Peer     string           // Python interpreter with the reference programs; "": none
+	Data     string           // data set for load; "": collect some episodes
 	Rounds   int
-	Side     int    // episodes planned side by side, 0: none
+	Side     int    // also plan this many episodes in one batch; 0: do not
 	Device   string // cpu, cuda or auto
 	Version  string // of the program
 	Open     func(device.Precision) (device.Device, error)
-	GPU      func() (Rates, error) // nil where nothing runs on a GPU
+	GPU      func() (Rates, error) // nil if nothing runs on a GPU
 	Timed    func(roofline.Card) (TimedDevice, error)
-	Note     func(format string, args ...any) // hears how it comes along
+	Note     func(format string, args ...any) // receives progress messages
 
 	report Report
 }
 
-// Rates is what a GPU does at best, in GFLOP/s and GB/s, and which library's
-// product it was measured with.
+// Rates are the peak rates of a GPU in GFLOP/s and GB/s, and the library whose GEMM measured them.
 type Rates struct {
 	Name, By         string
 	FP32, BF16, Copy float64
 }
 
-// Report is the JSON object; parts that were not asked for are left out.
+// Report is the JSON object. Parts that were not requested are left out.
 type Report struct {
 	Train   *Speed         `json:"train,omitempty"`
 	Plan    *Speed         `json:"plan,omitempty"`
@@ -72,31 +76,31 @@ type Report struct {
 	Probes  []Probe        `json:"probes"` // before each part, and after the last
 }
 
-// Machine is where it was measured.
+// Machine describes where the report was measured.
 type Machine struct {
-	Path    string `json:"path"` // instruction set of bf16 products
+	Path    string `json:"path"` // instruction set of bf16 GEMMs
 	Threads int    `json:"threads"`
 	Version string `json:"version"`
-	GPU     string `json:"gpu,omitempty"`     // its name, where work ran on one
-	PeakBy  string `json:"peak_by,omitempty"` // whose products the GPU's probes timed
+	GPU     string `json:"gpu,omitempty"`     // name of the GPU, if work ran on one
+	PeakBy  string `json:"peak_by,omitempty"` // library whose GEMM the GPU's probes timed
 }
 
-// Probe is what the machine did at best at one moment: other programs on the
-// same host can halve it for seconds.
+// Probe is the peak speed of the machine at one moment. Other programs on the same host can halve it
+// for seconds.
 type Probe struct {
 	When     string  `json:"when"`
 	FP32     float64 `json:"fp32_gflops"`
-	BF16     float64 `json:"bf16_gflops"` // tiles or bf16 pairs; 0 where the machine multiplies no bf16
-	CacheGBs float64 `json:"cache_gb_s"`  // read from the cache that cores share
-	// Of the GPU: one large product, and a copy within its memory, read and written.
+	BF16     float64 `json:"bf16_gflops"` // by tiles or bf16 dot products; 0 if the machine has neither
+	CacheGBs float64 `json:"cache_gb_s"`  // reading from the shared cache
+	// GPU: a large GEMM in each precision, and a copy within its memory (bytes read plus written).
 	GPUFP32 float64 `json:"gpu_fp32_gflops,omitempty"`
 	GPUBF16 float64 `json:"gpu_bf16_gflops,omitempty"`
 	GPUCopy float64 `json:"gpu_copy_gb_s,omitempty"`
 }
 
-// Preset is a preset by name or path, for two-dimensional actions, and its geometry
-// in words; "" is the geometry of 10.77 M parameters that PyTorch's times are known
-// of: small with 32 clips. Changes are as in pipeline.LoadPreset.
+// Preset returns a preset by name or path, for two-dimensional actions, and its geometry in words. ""
+// is the geometry of 10.77 M parameters for which PyTorch's times are known: preset small with 32
+// clips. Changes are as in pipeline.LoadPreset.
 func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 	known := name == ""
 	if known {
@@ -115,10 +119,10 @@ func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 		p.Train.Batch, m.History+1, m.ImageSize, m.Patch, m.Width, m.Layers, m.Dim, m.PredictorDepth, m.PredictorHeads, m.PredictorHeadDim), nil
 }
 
-// geometry is that of LeWM in the preset.
+// geometry returns the preset's geometry of LeWM.
 func (b *Bench) geometry() lewm.Config { return *b.Preset.Models["model"].(*lewm.Config) }
 
-// Run measures the named parts with a probe of the machine around each.
+// Run measures the named parts, with a probe of the machine before each and after the last.
 func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 	path := os.Getenv(cpu.ISAVariable)
 	if path == "" {
@@ -134,7 +138,7 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 		}
 		resetPeak()
 		if err := p.run(ctx, b); err != nil {
-			if ctx.Err() != nil { // which ends a peer too
+			if ctx.Err() != nil { // an interruption ends the peer too, with an error that says less
 				return nil, ctx.Err()
 			}
 			return nil, fmt.Errorf("measuring %s: %w", p.name, err)
@@ -178,7 +182,7 @@ func (b *Bench) probe(when string) error {
 	return nil
 }
 
-// probeGPU fills in what the GPU does, where work runs on one.
+// probeGPU adds the GPU's rates to a probe, if work runs on one.
 func (b *Bench) probeGPU(p *Probe) error {
 	if b.GPU == nil {
 		return nil
@@ -186,7 +190,7 @@ func (b *Bench) probeGPU(p *Probe) error {
 	r, err := b.GPU()
 	if err != nil {
 		if b.Device == "auto" {
-			return nil // then the work runs on the processor
+			return nil // no GPU: the work runs on the processor
 		}
 		return err
 	}
@@ -197,7 +201,7 @@ func (b *Bench) probeGPU(p *Probe) error {
 	return nil
 }
 
-// Print writes the report for people.
+// Print writes the report as text.
 func (r *Report) Print(w io.Writer) error {
 	var s strings.Builder
 	for _, p := range []struct {

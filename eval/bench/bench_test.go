@@ -13,8 +13,8 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// fakePeer speaks the protocol of the scripts without Python; tinyParams is
-// what PyTorch counts in the model of ../../cmd/scalewm/testdata/tiny.toml.
+// fakePeer implements the protocol of the scripts without Python. tinyParams is
+// the number of parameters that PyTorch counts in the model of ../../cmd/scalewm/testdata/tiny.toml.
 const (
 	fakePeer = `#!/bin/sh
 read spec
@@ -114,7 +114,7 @@ func TestBenchEnv(t *testing.T) {
 	}
 }
 
-// What a peer may do wrong, each with a reason and a hint or the peer's last words.
+// Errors of a peer are reported with a reason, and a hint or the peer's last line.
 func TestBenchPeerRefused(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"no python": {"/nowhere/python", "(hint: "},
@@ -128,7 +128,7 @@ func TestBenchPeerRefused(t *testing.T) {
 	}
 }
 
-// Latents are analysed beside the peer, and wide ones once by themselves.
+// Latents are analysed next to the peer, and wide ones once without it.
 func TestLatents(t *testing.T) {
 	b := tiny(t, script(t, fakePeer))
 	r, err := b.timeLatents(t.Context(), 120, 16)
@@ -140,7 +140,7 @@ func TestLatents(t *testing.T) {
 	}
 }
 
-// The default geometry is the one that PyTorch's times are known of, and 10.77 M
+// The default geometry is the one for which PyTorch's times are known, and 10.77 M
 // is its number of parameters (docs/sources.md#parameter-counts).
 func TestBenchGeometry(t *testing.T) {
 	p, text, err := Preset("")
@@ -156,7 +156,7 @@ func TestPeersBench(t *testing.T) {
 		t.Skip("peers: SCALEWM_PEERS names no interpreter (make setup-peers)")
 	}
 	t.Setenv("TORCHDYNAMO_DISABLE", "1")
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other tests run beside it
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other tests run at the same time
 	r := tiny(t, python).measured(t, "train", "plan", "load", "latents")
 	for name, c := range map[string]struct {
 		peer *PeerReport

@@ -12,15 +12,15 @@ import (
 	"scalewm/envs"
 )
 
-// EnvReport is how fast worlds are, one world on one core.
+// EnvReport is the speed of simulators: one world on one core.
 type EnvReport struct {
 	Tasks map[string]*EnvSpeed `json:"tasks"`
 	RSSMB float64              `json:"rss_mb"`
-	Peer  *PeerReport          `json:"peer,omitempty"` // milliseconds a step
+	Peer  *PeerReport          `json:"peer,omitempty"` // milliseconds per step
 }
 
-// EnvSpeed is a task: steps under uniform actions, without and with a frame
-// drawn after each; 0 where a peer is missing.
+// EnvSpeed is the speed of a task under uniform actions, without and with a frame drawn after each
+// step. Rates of the peer are 0 if it is missing.
 type EnvSpeed struct {
 	StepsPerS      float64 `json:"steps_per_s"`
 	FramesPerS     float64 `json:"frames_per_s"`
@@ -28,11 +28,11 @@ type EnvSpeed struct {
 	PeerFramesPerS float64 `json:"peer_frames_per_s"`
 	Ratio          float64 `json:"ratio"`
 	FramesRatio    float64 `json:"frames_ratio"`
-	// Missing says why the task could not be measured here.
+	// Missing says why the task could not be measured on this machine.
 	Missing string `json:"missing,omitempty"`
 }
 
-// envTurn is how long one measurement of a world lasts, at least one step.
+// envTurn is the duration of one measurement of a world, which has at least one step.
 const envTurn = 100 * time.Millisecond
 
 func benchEnv(ctx context.Context, b *Bench) error {
@@ -65,8 +65,8 @@ func (r *EnvReport) fill(ctx context.Context, b *Bench, tasks []string) error {
 	return nil
 }
 
-// timeTask lets our world and the peer's take turns. A task that this machine
-// cannot run is reported as missing.
+// timeTask measures our world and the peer's alternately. A task that this machine cannot run is
+// reported as missing.
 func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[string]float64) (*EnvSpeed, error) {
 	t, err := envs.Lookup(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 	return &EnvSpeed{StepsPerS: 1000 / found["step"], FramesPerS: 1000 / found["frame"]}, nil
 }
 
-// timedWorld is a world under given actions.
+// timedWorld is a world with a fixed sequence of actions.
 type timedWorld struct {
 	envs.Env
 	actions [][]float64
@@ -112,15 +112,15 @@ type timedWorld struct {
 	px      []byte
 }
 
-// turn is the time of a step in milliseconds. Every turn does the same: an
-// episode over and over.
+// turn returns the time of a step in milliseconds. Every turn does the same work: it repeats the same
+// episode.
 func (w *timedWorld) turn(draw bool) (float64, error) {
 	if err := w.Restore(w.begin); err != nil {
 		return 0, err
 	}
 	began, n, each := time.Now(), 0, 10
 	if draw {
-		each = 1 // in software a frame takes long
+		each = 1 // software OpenGL takes long for a frame
 	}
 	for time.Since(began) < envTurn {
 		for range each {

@@ -12,16 +12,16 @@ import (
 	"scalewm/model/lewm"
 )
 
-// KernelReport says where the time goes: each kernel by itself, on a GPU in bf16, on a
-// processor in the faster of its precisions.
+// KernelReport has the time of each kernel: on a GPU in bf16, on a processor in its faster
+// precision.
 type KernelReport struct {
 	Train []KernelTime `json:"train"`
 	Plan  []KernelTime `json:"plan"`
 	Side  []KernelTime `json:"side,omitempty"`
 }
 
-// KernelTime is all launches of a kernel in a step or plan. FloorMS is what they
-// cannot take less than at the rates of the probe: their bytes and operations.
+// KernelTime sums all launches of a kernel in a step or plan. FloorMS is its roofline: the least time
+// for its bytes or its operations, whichever takes longer, at the rates of the probe.
 type KernelTime struct {
 	Kernel   string  `json:"kernel"`
 	Launches int     `json:"launches"`
@@ -31,14 +31,14 @@ type KernelTime struct {
 	GFLOP    float64 `json:"gflop"`
 }
 
-// TimedDevice is a device that keeps the time of each kernel.
+// TimedDevice is a device that measures the time of each kernel.
 type TimedDevice struct {
 	device.Device
 	Reset func()
 	Times func() []KernelTime
 }
 
-// timed starts the device whose kernels are timed, beside the newest probe.
+// timed starts the device whose kernels are timed. Rooflines on a GPU use the latest probe.
 func (b *Bench) timed() (TimedDevice, error) {
 	rates := b.report.Probes[len(b.report.Probes)-1]
 	if b.report.Machine.GPU != "" {
@@ -60,7 +60,7 @@ func (b *Bench) timed() (TimedDevice, error) {
 	}}, nil
 }
 
-// setFloors is for a processor, whose rates are the better ones of the probes before and after.
+// setFloors sets the rooflines on a processor from the better of the probes before and after.
 func (r *KernelReport) setFloors(probes []Probe) {
 	var flops, bytes float64
 	for _, p := range probes {
@@ -103,7 +103,7 @@ func benchKernels(ctx context.Context, b *Bench) error {
 	return err
 }
 
-// timeKernels is the mean of the rounds, after work that does not count.
+// timeKernels returns the mean over the rounds. A warm-up round does not count.
 func (b *Bench) timeKernels(ctx context.Context, dev TimedDevice, work func(context.Context) error) ([]KernelTime, error) {
 	for i := range b.Rounds + 1 {
 		if err := ctx.Err(); err != nil {

@@ -13,23 +13,23 @@ import (
 	"scalewm/eval/geometry"
 )
 
-// LatentsReport is how fast latents are analysed: their distances and those of the
-// task state, of all pairs of samples, correlated by rank and linearly.
+// LatentsReport is the speed of the analysis of latents: distances between all pairs of latents and of
+// task states, with their rank and linear correlations.
 type LatentsReport struct {
 	Samples    int         `json:"samples"`
 	Dim        int         `json:"dim"`
 	Pairs      int         `json:"pairs"`
 	MS         float64     `json:"ms"`          // distances and both correlations
-	IntervalMS float64     `json:"interval_ms"` // of 1,000 draws of 100 episodes
+	IntervalMS float64     `json:"interval_ms"` // interval from 1,000 draws of 100 episodes
 	SpectrumMS float64     `json:"spectrum_ms"` // principal components and their scores
 	PeerMS     float64     `json:"peer_ms"`     // distances and both correlations
 	Ratio      float64     `json:"ratio"`
-	RSSMB      float64     `json:"rss_mb"` // before the interval
+	RSSMB      float64     `json:"rss_mb"` // peak memory before the interval is computed
 	Peer       *PeerReport `json:"peer,omitempty"`
 }
 
-// The published sample (docs/sources.md#latent-analyses), the width of LeWM's latents
-// and that of DINO-WM's, 256 patches of 384 numbers.
+// The published sample size (docs/sources.md#latent-analyses), the dimension of LeWM's latents, and that
+// of DINO-WM's: 256 patches of 384 numbers.
 const (
 	latentSamples = 1500
 	latentDim     = 192
@@ -37,7 +37,7 @@ const (
 	stateDim      = 6
 )
 
-// latentWork is made-up latents and states, somewhat aligned.
+// latentWork has random latents and states that are partly aligned.
 type latentWork struct {
 	z        geometry.Samples[float32]
 	q        geometry.Samples[float64]
@@ -62,7 +62,7 @@ func newLatentWork(samples, dim int) latentWork {
 	return w
 }
 
-// align is what is compared with the peer.
+// align does the part of the work that the peer does too.
 func (w latentWork) align(c geometry.Components) *geometry.Distances {
 	d := geometry.Compare(geometry.SquaredDistances(w.z, c), w.q, w.episodes)
 	d.Align(0, nil)
@@ -111,7 +111,7 @@ func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsRepo
 	return r, err
 }
 
-// write leaves both for the peer: raw float32 latents and float64 states.
+// write writes both to files for the peer: raw float32 latents and float64 states.
 func (w latentWork) write() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "scalewm-bench-"); err != nil {
 		return "", err
@@ -137,8 +137,7 @@ func benchWide(_ context.Context, b *Bench) (err error) {
 	return err
 }
 
-// timeWide analyses latents once that are wider than there are samples, whose memory
-// is what matters.
+// timeWide analyses, once, latents with more dimensions than samples. Its memory is of interest.
 func timeWide(samples, dim int) (*LatentsReport, error) {
 	w := newLatentWork(samples, dim)
 	r := &LatentsReport{Samples: samples, Dim: dim, Pairs: samples * (samples - 1) / 2}

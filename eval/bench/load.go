@@ -16,35 +16,35 @@ import (
 	"scalewm/model/train"
 )
 
-// LoadReport says how fast batches come from a file, and what that takes from
-// training steps on the same cores. Milliseconds are those of one batch or step.
+// LoadReport is the speed of reading batches from a file, and how much that slows training on the same
+// cores. Milliseconds are per batch or step.
 type LoadReport struct {
 	Geometry  string  `json:"geometry"`
 	Data      string  `json:"data"`
 	Rows      int     `json:"rows"`
-	MS        float64 `json:"ms"` // a batch as training reads it, at the model's size
+	MS        float64 `json:"ms"` // a batch at the model's frame size, as training reads it
 	ClipsPerS float64 `json:"clips_per_s"`
-	// DecodeMS and DecodeClipsPerS: frames as stored, 224 px, from the file.
+	// DecodeMS and DecodeClipsPerS are for frames as stored, 224 px, decoded from the file.
 	DecodeMS        float64     `json:"decode_ms"`
 	DecodeClipsPerS float64     `json:"decode_clips_per_s"`
-	StepMS          float64     `json:"step_ms"`      // of training on a batch at hand
-	FedStepMS       float64     `json:"fed_step_ms"`  // of training that the loader feeds
-	Share           float64     `json:"loader_share"` // of the fed step's time that the loader costs
-	Waited          float64     `json:"waited_share"` // of it, standing still
-	PeerMS          float64     `json:"peer_ms"`      // frames as stored, the peer's fastest variant
-	Ratio           float64     `json:"ratio"`        // peer_ms by decode_ms
+	StepMS          float64     `json:"step_ms"`      // a training step on a batch in memory
+	FedStepMS       float64     `json:"fed_step_ms"`  // a training step on batches from the loader
+	Share           float64     `json:"loader_share"` // share of FedStepMS that is due to the loader
+	Waited          float64     `json:"waited_share"` // share of FedStepMS spent waiting for a batch
+	PeerMS          float64     `json:"peer_ms"`      // frames as stored, by the peer's fastest variant
+	Ratio           float64     `json:"ratio"`        // PeerMS / DecodeMS
 	RSSMB           float64     `json:"rss_mb"`
 	Peer            *PeerReport `json:"peer,omitempty"`
 }
 
-// A turn begins with batches that do not count, since they find others read
-// ahead or read ahead themselves, and goes on with those that do.
+// A turn starts with warm-up batches that do not count: the loader's read-ahead is empty or full then,
+// which makes them slower or faster than the steady state.
 const (
 	leadIn  = 3
 	counted = 4
 )
 
-// loading is the work of the part: one file, read in two ways.
+// loading is the work of this part: one file, read at two frame sizes.
 type loading struct {
 	b      *Bench
 	src    dataset.Source
@@ -52,7 +52,7 @@ type loading struct {
 	action dataset.Moments
 	dev    device.Device
 	trial  *train.Trial
-	waited []float64 // ms a fed step stood still, by turn
+	waited []float64 // milliseconds that a fed step waited, by turn
 }
 
 func benchLoad(ctx context.Context, b *Bench) error {
@@ -94,15 +94,15 @@ func benchLoad(ctx context.Context, b *Bench) error {
 	return nil
 }
 
-// loadData is the data set to read: the user's, or episodes of Two-Room that
-// are removed again.
+// loadData returns the data set to read: the user's, or temporary episodes of Two-Room. remove deletes
+// the latter.
 func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err error) {
 	if b.Data != "" {
 		return b.Data, func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "scalewm-bench-")
 	if err != nil {
-		return "", nil, fmt.Errorf("making a data set to read: %w (hint: give one with --data)", err)
+		return "", nil, fmt.Errorf("collecting a data set to read: %w (hint: give one with --data)", err)
 	}
 	remove = func() { os.RemoveAll(dir) }
 	path = filepath.Join(dir, "tworoom.h5")
@@ -119,7 +119,7 @@ func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err e
 	return path, remove, nil
 }
 
-// timeLoading lets reading, training and the peer take turns.
+// timeLoading measures reading, training and the peer alternately.
 func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p *peer) (map[string]float64, error) {
 	col, err := dataset.FindColumn(src, "action")
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (
 	return medians, err
 }
 
-// steps is the time of a training step on a batch that is at hand.
+// steps returns the time of a training step on a batch in memory.
 func (l *loading) steps(context.Context) (float64, error) {
 	if err := l.trial.Step(); err != nil {
 		return 0, err
@@ -183,7 +183,7 @@ func (l *loading) steps(context.Context) (float64, error) {
 	return milliseconds(began) / counted, nil
 }
 
-// turn is the time of a batch read from frames and, with fed, trained on.
+// turn returns the time of a batch that is read from frames and, if fed is not nil, trained on.
 func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func(context.Context, *dataset.Loader, int) error) (float64, error) {
 	m := l.b.geometry()
 	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.Preset.Train.Batch, Frames: m.History + 1,
@@ -192,7 +192,7 @@ func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func
 		return 0, err
 	}
 	defer func() {
-		l.dev.Sync() // what is on its way reads the loader's memory
+		l.dev.Sync() // queued kernels still read the loader's memory
 		loader.Close()
 	}()
 	var began time.Time

@@ -17,8 +17,8 @@ import (
 //go:embed peers/*.py
 var peerScripts embed.FS
 
-// peer is a Python program that does the work of a part when it is asked to: a
-// line on its input names a variant, a line of JSON answers with milliseconds.
+// peer is a reference Python program that does the work of a part on request. A line on its stdin names
+// a variant; it answers with a line of JSON that has the milliseconds.
 type peer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -28,21 +28,21 @@ type peer struct {
 	dropped map[string]string // variants that failed, and why
 }
 
-// peerHello is a peer's first line.
+// peerHello is the first line of a peer.
 type peerHello struct {
 	Version  string              `json:"version"`
-	Variants map[string][]string `json:"variants"` // by what of ours they are compared with
+	Variants map[string][]string `json:"variants"` // by the name of our work that they are compared with
 	Params   int                 `json:"params"`
 }
 
-// peerAnswer is every other line.
+// peerAnswer is every further line.
 type peerAnswer struct {
 	MS    float64 `json:"ms"`
 	Error string  `json:"error"`
 	RSSMB float64 `json:"rss_mb"`
 }
 
-// PeerReport is what the report says of a peer.
+// PeerReport is the part of the report about a peer.
 type PeerReport struct {
 	Version string             `json:"version"`
 	MS      map[string]float64 `json:"ms"`
@@ -50,8 +50,7 @@ type PeerReport struct {
 	Dropped map[string]string  `json:"dropped,omitempty"`
 }
 
-// startPeer starts the script of a part; without --peer it is nil, whose
-// methods do nothing.
+// startPeer starts the script of a part. Without --peer it returns nil, whose methods do nothing.
 func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, error) {
 	if b.Peer == "" {
 		return nil, nil
@@ -72,7 +71,7 @@ func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 	}
 	p.out = bufio.NewReader(out)
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the peer: %w (hint: --peer is a Python interpreter; make setup-peers makes one)", err)
+		return nil, fmt.Errorf("starting the peer: %w (hint: --peer is a Python interpreter; make setup-peers installs one)", err)
 	}
 	b.Note("starting the peer %s", b.Peer)
 	line, err := json.Marshal(spec)
@@ -86,10 +85,10 @@ func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 	return p, nil
 }
 
-// benchScripts are the files behind common.py that make a part's program.
+// benchScripts are the files that, after common.py, form the program of a part.
 var benchScripts = map[string][]string{"train": {model.Baseline, "train"}, "plan": {model.Baseline, "plan"}, "load": {"load"}, "env": {"env"}, "latents": {"latents"}}
 
-// peerText is the program of a part.
+// peerText returns the program of a part.
 func peerText(part string) (string, error) {
 	var text strings.Builder
 	for _, name := range append([]string{"common"}, benchScripts[part]...) {
@@ -102,7 +101,7 @@ func peerText(part string) (string, error) {
 	return text.String(), nil
 }
 
-// ask writes a line and reads one of JSON into v.
+// ask writes a line and decodes the answer into v.
 func (p *peer) ask(line string, v any) error {
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		return p.died(err)
@@ -117,14 +116,14 @@ func (p *peer) ask(line string, v any) error {
 	return nil
 }
 
-// died explains a broken pipe with the last line that the peer wrote.
+// died returns an error for a peer that ended, with the last line of its stderr.
 func (p *peer) died(err error) error {
 	p.kill()
 	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
 	return fmt.Errorf("the peer ended: %w: %s (hint: it needs torch and stable-worldmodel; make setup-peers)", err, lines[len(lines)-1])
 }
 
-// kill ends a peer that is not needed any more, however it stands.
+// kill ends a peer immediately.
 func (p *peer) kill() {
 	if p == nil {
 		return
@@ -133,11 +132,11 @@ func (p *peer) kill() {
 	_ = p.cmd.Wait()
 }
 
-// ofPeer is a variant's name beside those of ours.
+// ofPeer returns the name of a peer's variant among all contenders.
 func ofPeer(variant string) string { return "peer " + variant }
 
-// contenders are the variants compared with what of ours. One that fails, as
-// compiling without a compiler does, is left out and reported.
+// contenders returns the peer's variants that are compared with the named work of ours. A variant that
+// fails in a first try, such as torch.compile without a compiler, is left out and reported.
 func (p *peer) contenders(what string) []contender {
 	if p == nil {
 		return nil
@@ -161,7 +160,7 @@ func (p *peer) contenders(what string) []contender {
 	return all
 }
 
-// finish ends the peer and reports what it took, of the medians those that are its own.
+// finish ends the peer and returns its report, with its own times among the medians.
 func (p *peer) finish(medians map[string]float64) (*PeerReport, error) {
 	if p == nil {
 		return nil, nil
@@ -185,7 +184,7 @@ func (p *peer) finish(medians map[string]float64) (*PeerReport, error) {
 	return r, nil
 }
 
-// best is the time of the peer's fastest variant, 0 without one.
+// best returns the time of the peer's fastest variant, 0 if there is none.
 func (r *PeerReport) best() float64 {
 	if r == nil {
 		return 0
@@ -197,7 +196,7 @@ func (r *PeerReport) best() float64 {
 	return fastest(ms...)
 }
 
-// of is the fastest of the variants compared with what.
+// of returns the time of the fastest variant that is compared with the named work, 0 if there is none.
 func (p *peer) of(r *PeerReport, what string) float64 {
 	if p == nil {
 		return 0

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// contender is one program, or one way to run it, in a comparison.
+// contender is a program, or a variant of it, in a comparison.
 type contender struct {
 	name string
-	// once does the work once and returns milliseconds.
+	// once does the work once and returns its milliseconds.
 	once func(context.Context) (float64, error)
 }
 
-// timed makes a contender of work of ours.
+// timed returns a contender for our own work.
 func timed(name string, work func(context.Context) error) contender {
 	return contender{name, func(ctx context.Context) (float64, error) {
 		began := time.Now()
@@ -30,8 +30,8 @@ func timed(name string, work func(context.Context) error) contender {
 
 func milliseconds(began time.Time) float64 { return time.Since(began).Seconds() * 1000 }
 
-// takeTurns lets the contenders take turns, so that other programs' load meets all of
-// them, and returns each one's median; the first turn of each does not count.
+// takeTurns runs the contenders alternately, so that load from other programs affects all of them, and
+// returns the median of each by name. The first turn of each is a warm-up and does not count.
 func (b *Bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
 	times := map[string][]float64{}
 	for round := range b.Rounds + 1 {
@@ -63,7 +63,7 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// fastest is the smallest positive number, 0 without one.
+// fastest returns the smallest positive number, 0 if there is none.
 func fastest(ms ...float64) float64 {
 	best := 0.0
 	for _, v := range ms {
@@ -74,7 +74,7 @@ func fastest(ms ...float64) float64 {
 	return best
 }
 
-// over is a/b, and 0 where there is nothing to compare with.
+// over returns a/b, and 0 if one of them is missing (0).
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -82,14 +82,14 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-// resetPeak forgets the process's peak of resident memory, where Linux lets it;
-// else peakMB is that of the whole process.
+// resetPeak resets the process's peak of resident memory, if Linux permits it. Otherwise peakMB is the
+// peak since the process started.
 func resetPeak() {
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }
 
-// peakMB is the peak of resident memory since resetPeak, in MB of 10^6 bytes.
+// peakMB returns the peak of resident memory since resetPeak, in MB of 10^6 bytes.
 func peakMB() float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -16,22 +16,23 @@ import (
 	"scalewm/model/train"
 )
 
-// Speed is the report of train (one step) and of plan (one whole plan): medians
-// in milliseconds, 0 where a precision or a peer is missing.
+// Speed is the report of train (one step) or plan (one complete plan): medians in milliseconds, 0 if a
+// precision or the peer is missing.
 type Speed struct {
 	Geometry string  `json:"geometry"`
 	Params   int     `json:"params"`
 	Device   string  `json:"device"`
 	FP32MS   float64 `json:"fp32_ms"`
 	BF16MS   float64 `json:"bf16_ms"`
-	GFLOPS   float64 `json:"gflops"` // of the matrix products, over the time of the faster precision
-	// PeakGFLOPS is the better of the probes before and after, of the same precision and device.
+	GFLOPS   float64 `json:"gflops"` // operations of GEMMs per time, in the faster precision
+	// PeakGFLOPS is the better of the probes before and after, in the same precision and on the same
+	// device.
 	PeakGFLOPS float64 `json:"peak_gflops"`
-	PeerMS     float64 `json:"peer_ms"` // of the peer's fastest variant that does the same
-	Ratio      float64 `json:"ratio"`   // peer_ms by our faster precision
+	PeerMS     float64 `json:"peer_ms"` // the peer's fastest variant of the same work
+	Ratio      float64 `json:"ratio"`   // PeerMS / our faster precision
 	FP32Ratio  float64 `json:"fp32_ratio"`
-	// SideBySide and SideMS: plans of so many episodes at once, milliseconds a plan;
-	// SideRatio is to the peer's best, one plan at a time or side by side.
+	// SideMS is the time per plan if SideBySide episodes are planned in one batch. SideRatio compares
+	// it with the peer's best, in a batch or one by one.
 	SideBySide int         `json:"side_by_side,omitempty"`
 	SideMS     float64     `json:"side_ms,omitempty"`
 	PeerSideMS float64     `json:"peer_side_ms,omitempty"`
@@ -41,15 +42,15 @@ type Speed struct {
 	Peer       *PeerReport `json:"peer,omitempty"`
 }
 
-// benchWork is something of ours on a device.
+// benchWork is our work on a device.
 type benchWork struct {
 	once   func(context.Context) error
-	side   func(context.Context) error // nil: nothing to do side by side
+	side   func(context.Context) error // planning a batch of episodes; nil: not measured
 	params int
 	free   func()
 }
 
-// speedSpec is what a peer has to know of the work.
+// speedSpec describes the work to a peer.
 type speedSpec struct {
 	Model      lewm.Config `json:"model"`
 	Batch      int         `json:"batch"`
@@ -57,13 +58,12 @@ type speedSpec struct {
 	Candidates int         `json:"candidates"`
 	Iterations int         `json:"iterations"`
 	Elites     int         `json:"elites"`
-	Side       int         `json:"side"` // episodes side by side, 0: none
+	Side       int         `json:"side"` // episodes in one batch, 0: none
 	Threads    int         `json:"threads"`
 	Device     string      `json:"device"`
 }
 
-// measure times work in each precision that the machine has, next to the
-// variants of the peer that are compared with it.
+// measure times work in each precision that the machine has, alternating with the peer's variants.
 func (b *Bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*Speed, error) {
 	s := &Speed{Geometry: b.Geometry}
 	spec, t := b.Preset.Train, eval.Tiers()[0]
@@ -93,7 +93,7 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 	return s, nil
 }
 
-// measureOne is one precision: our work and the peer's take turns.
+// measureOne measures one precision: our work and the peer's alternate.
 func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
 	name := string(precision)
 	all := p.contenders(name)
@@ -131,7 +131,7 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 	return err
 }
 
-// bf16 says whether products in bf16 are worth timing.
+// bf16 reports whether GEMMs in bf16 are worth timing.
 func (b *Bench) bf16() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
 
 func names(all []contender) (list []string) {
@@ -141,8 +141,8 @@ func names(all []contender) (list []string) {
 	return list
 }
 
-// setPeak fills in the better of the probes around a part, of the faster precision.
-// A GPU is probed only where the work runs on it.
+// setPeak sets the peak to the better of the probes around a part, in the faster precision. Only work
+// on a GPU has a probe of the GPU.
 func (s *Speed) setPeak(probes []Probe) {
 	for _, p := range probes {
 		fp32, bf16 := p.FP32, p.BF16
@@ -157,7 +157,7 @@ func (s *Speed) setPeak(probes []Probe) {
 	}
 }
 
-// benchTrain times one whole step of LeWM.
+// benchTrain times one complete training step of LeWM.
 func benchTrain(ctx context.Context, b *Bench) (err error) {
 	m, c := b.geometry(), b.Preset.Train
 	b.report.Train, err = b.measure(ctx, "train", m.StepFLOP(c.Batch, c.Directions), func(dev device.Device) (benchWork, error) {
@@ -170,12 +170,12 @@ func benchTrain(ctx context.Context, b *Bench) (err error) {
 	return err
 }
 
-// trial is a training of LeWM with the preset's recipe.
+// trial returns a training of LeWM with the preset's recipe.
 func (b *Bench) trial(dev device.Device, m lewm.Config) (*train.Trial, error) {
 	return train.NewTrial(train.Options{Dev: dev, Method: model.MethodOf(model.Baseline), Model: m, Config: b.Preset.Train, Seed: 1})
 }
 
-// benchPlan times one whole CEM plan of tier T1.
+// benchPlan times one complete CEM plan of tier T1.
 func benchPlan(ctx context.Context, b *Bench) (err error) {
 	m, tier := b.geometry(), eval.Tiers()[0]
 	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, results.Published().Horizon)

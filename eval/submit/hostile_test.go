@@ -238,7 +238,7 @@ func TestDamagedPlan(t *testing.T) {
 	for _, shards := range []string{"0", "-5", "2147483648", "1e3", `"7"`} {
 		out := t.TempDir()
 		p := plan(t)
-		if err := p.Keep(out, nil); err != nil {
+		if err := p.Save(out, nil); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(out, Dir, planName)
@@ -249,7 +249,7 @@ func TestDamagedPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Keep(out, nil); err == nil || !strings.Contains(err.Error(), "damaged (hint") {
+		if err := p.Save(out, nil); err == nil || !strings.Contains(err.Error(), "damaged (hint") {
 			t.Errorf("%s shards: %v", shards, err)
 		}
 	}

@@ -23,24 +23,25 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Kubernetes is the engine of that name: a stage is an Indexed Job, whose completion
-// index is the shard. Jobs cannot wait for one another there, so submit.sh makes
-// them one after the other (docs/sources.md#kubernetes).
+// Kubernetes names the engine that submits to Kubernetes. A stage becomes an Indexed Job whose
+// completion index is the shard. Jobs have no dependencies there, so submit.sh creates them one
+// after the other (docs/sources.md#kubernetes).
 const Kubernetes = "kubernetes"
 
 // Cluster is what the pods of a plan for Kubernetes need beyond the resources of their stage.
 type Cluster struct {
 	Image     string `json:"image"`
-	Claim     string `json:"claim"`               // the PersistentVolumeClaim that the results folder lies on
-	Mount     string `json:"mount"`               // the folder of the claim, in the pods and here
-	Namespace string `json:"namespace,omitempty"` // "": that of kubectl's context
-	Secret    string `json:"secret,omitempty"`    // whose keys are variables of the pods' environment; "": none
-	Run       string `json:"run"`                 // the value of the label scalewm of all its Jobs, and the beginning of their names
+	Claim     string `json:"claim"`               // PersistentVolumeClaim that contains the results folder
+	Mount     string `json:"mount"`               // path of the claim's folder, in the pods and on this machine
+	Namespace string `json:"namespace,omitempty"` // "": that of kubectl's current context
+	Secret    string `json:"secret,omitempty"`    // Secret whose keys become environment variables of the pods; "": none
+	Run       string `json:"run"`                 // value of the label "scalewm" of all its Jobs, and prefix of their names
 }
 
-// OnKubernetes says where the plan's jobs run. volume is CLAIM or CLAIM:/mount;
-// the claim is mounted at the path that its folder has here, so that paths mean the same. Without
-// a mount that is the folder that holds out. files are others that the jobs read.
+// OnKubernetes sets where the plan's jobs run. volume is CLAIM or CLAIM:/mount, where mount is the
+// path of the claim's folder on this machine. Pods mount it at the same path, so that paths mean
+// the same in both. Without a mount it is the folder that contains out. files are further files
+// that the jobs read; they must be below the mount.
 func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -59,7 +60,7 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	}
 	c.Mount = filepath.Clean(c.Mount)
 	for _, path := range []string{c.Mount, p.Folder} {
-		// YAML reads some line breaks of Unicode as a space, even between quotes.
+		// YAML folds some Unicode line breaks to a space, even in quoted scalars.
 		if !utf8.ValidString(path) || strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) || path == c.Mount && strings.Contains(path, ":") {
 			return pipeline.Requestf("--submit kubernetes: %q cannot be a folder of a pod (hint: printable characters, and no colon in that of a mount)", path)
 		}
@@ -89,8 +90,9 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	return nil
 }
 
-// runName tells the Jobs of one results folder from those of others: the folder's name, as far as
-// Kubernetes takes it, and a part of a hash of its claim and path.
+// runName returns a name that distinguishes the Jobs of one results folder from those of others: the
+// folder's name, as far as Kubernetes allows its characters, and the start of a hash of claim and
+// path.
 func runName(claim, out string) string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(out)), "-"), "-")
 	name = strings.Trim(name[:min(len(name), 20)], "-")
@@ -98,9 +100,10 @@ func runName(claim, out string) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s-%x", name, sum[:4]), "-")
 }
 
-// kubernetes writes a manifest for each job and submit.sh, which makes those of stages
-// that have something left. A completion index is a shard whatever is left: pods of one index have
-// one host name, by which a training knows its own lock again, and shards that are done end at once.
+// kubernetes writes a manifest for each job, and submit.sh, which creates the Jobs of unfinished
+// stages. A Job always has all shards of its stage, and a completion index is always the same
+// shard. Pods of one index then have the same host name, by which a training recognises its own
+// lock; finished shards end at once.
 func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 	var stages strings.Builder
 	var files []string
@@ -134,7 +137,7 @@ const manifestHead = `# The %s stage of %s. Edit it before you run submit.sh: sc
 # which wrote it, overwrites it on every run.
 %s`
 
-// job returns the Job of j, whose pods run shards of it.
+// job returns the Kubernetes Job of a job, whose pods run its shards.
 func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 	script, err := p.podScript(dir, j)
 	if err != nil {
@@ -176,9 +179,9 @@ func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 			Completions:          &n,
 			Parallelism:          new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
 			BackoffLimitPerIndex: new(int32(2)),
-			MaxFailedIndexes:     &n,                // the shards of a stage continue when others fail
-			PodReplacementPolicy: new(batch.Failed), // never two pods of one shard at once
-			PodFailurePolicy: &batch.PodFailurePolicy{Rules: []batch.PodFailurePolicyRule{ // the first that matches
+			MaxFailedIndexes:     &n,                // a failing shard does not stop the others
+			PodReplacementPolicy: new(batch.Failed), // replace a pod only after it ended, so that no shard runs twice at once
+			PodFailurePolicy: &batch.PodFailurePolicy{Rules: []batch.PodFailurePolicyRule{ // the first matching rule applies
 				{Action: batch.PodFailurePolicyActionIgnore, // evicted, preempted or drained: another pod continues
 					OnPodConditions: []batch.PodFailurePolicyOnPodConditionsPattern{{Type: core.DisruptionTarget, Status: core.ConditionTrue}}},
 				onExit(batch.PodFailurePolicyActionFailJob, 2),             // a mistake in the command line
@@ -188,7 +191,7 @@ func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 				ObjectMeta: meta.ObjectMeta{Labels: ours},
 				Spec: core.PodSpec{
 					RestartPolicy:                 core.RestartPolicyNever,
-					TerminationGracePeriodSeconds: new(int64(30)), // of which the program needs one
+					TerminationGracePeriodSeconds: new(int64(30)), // the program needs one to stop in order
 					Containers:                    []core.Container{container},
 					Volumes: []core.Volume{{Name: volumeName, VolumeSource: core.VolumeSource{
 						PersistentVolumeClaim: &core.PersistentVolumeClaimVolumeSource{ClaimName: c.Claim}}}},
@@ -217,9 +220,9 @@ func upTo(n int) []int {
 	return out
 }
 
-// afterOthers returns the line of submit.sh that creates a job once those it needs are over. Training runs only
-// if the data sets were collected; evaluations and analyses run at the same time, and the report last. depends says that the
-// plan both collects and trains.
+// afterOthers returns the line of submit.sh that creates a job after the jobs that it needs have
+// ended. Training runs only if the data sets were collected. Evaluations and analyses run at the
+// same time, and the report last. depends is true if the plan both collects and trains.
 func afterOthers(j Job, depends bool) string {
 	line := "job " + j.Name
 	switch {
@@ -235,7 +238,7 @@ func afterOthers(j Job, depends bool) string {
 	return line
 }
 
-// kubectl are the words that begin every call, for a shell.
+// kubectl returns the start of every kubectl command line, quoted for a shell.
 func (p Plan) kubectl() string {
 	if p.Kubernetes.Namespace == "" {
 		return "kubectl"
@@ -282,8 +285,9 @@ job() { # NAME: makes a Job and waits for its end; fails if the Job does
 %swait
 `
 
-// podScript is what a pod runs. TERM, of an eviction or a deletion, goes on to the programs; when their
-// time is nearly up they are told by USR1 to stop at the next safe point, and another pod goes on.
+// podScript returns the script that a pod runs. It forwards TERM, which Kubernetes sends on an
+// eviction or a deletion, to the programs. When the time limit is near, it sends them USR1: they
+// stop at the next safe point, and another pod resumes.
 func (p Plan) podScript(dir string, j Job) (string, error) {
 	line := p.commandLine(j)
 	limit, err := duration(j.Time)
@@ -310,7 +314,7 @@ wait "$tee"
 exit $code
 `
 
-// kubernetesJob is what is asked of a Job's state.
+// kubernetesJob has the fields of a Job that are read from kubectl's JSON.
 type kubernetesJob struct {
 	Metadata struct{ Name string }
 	Spec     struct{ Suspend bool }
@@ -320,7 +324,7 @@ type kubernetesJob struct {
 	}
 }
 
-// over says whether all pods of the Job have ended for good.
+// over reports whether no pod of the Job runs or will run again.
 func (j kubernetesJob) over() bool {
 	for _, c := range j.Status.Conditions {
 		if c.Status == "True" && (c.Type == "Complete" || c.Type == "Failed") {
@@ -330,7 +334,7 @@ func (j kubernetesJob) over() bool {
 	return false
 }
 
-// jobs are those that Kubernetes has of a results folder.
+// jobs returns the Jobs of the results folder that Kubernetes has.
 func (c Cluster) jobs(ctx context.Context) ([]kubernetesJob, error) {
 	args := []string{"get", "jobs", "-l", "scalewm=" + c.Run, "-o", "json"}
 	if c.Namespace != "" {
@@ -338,16 +342,16 @@ func (c Cluster) jobs(ctx context.Context) ([]kubernetesJob, error) {
 	}
 	out, err := exec.CommandContext(ctx, "kubectl", args...).Output()
 	if err != nil {
-		return nil, fmt.Errorf("asking kubectl for the Jobs of this reproduction: %w (hint: does kubectl get jobs work, and is --namespace right?)", words(err))
+		return nil, fmt.Errorf("querying kubectl for the Jobs of this reproduction: %w (hint: check that kubectl get jobs works, and --namespace)", words(err))
 	}
 	var list struct{ Items []kubernetesJob }
 	if err := json.Unmarshal(out, &list); err != nil {
-		return nil, fmt.Errorf("reading what kubectl get jobs says: %w", err)
+		return nil, fmt.Errorf("reading the output of kubectl get jobs: %w", err)
 	}
 	return list.Items, nil
 }
 
-// queued lists those of the Jobs that are not over.
+// queued returns the names of the Jobs that are not over.
 func (c Cluster) queued(ctx context.Context) (names []string, err error) {
 	jobs, err := c.jobs(ctx)
 	for _, j := range jobs {
@@ -358,9 +362,9 @@ func (c Cluster) queued(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// queue counts pods by job and state.
+// queue returns the numbers of pods by job and state, a line per job.
 func (c Cluster) queue(ctx context.Context) (lines []string) {
-	jobs, _ := c.jobs(ctx) // the server may be away; the files tell all the same
+	jobs, _ := c.jobs(ctx) // the server may be unreachable; --watch then shows the files only
 	for _, j := range jobs {
 		name := strings.TrimPrefix(j.Metadata.Name, c.Run+"-")
 		for _, state := range []struct {

@@ -177,25 +177,25 @@ func TestKubernetesRefuses(t *testing.T) {
 	if _, err := p.Submit(t.Context(), out); err == nil || !strings.Contains(err.Error(), `namespaces "team" not found (hint`) {
 		t.Errorf("the server refuses: %v", err)
 	}
-	if err := p.Keep(out, nil); err != nil {
+	if err := p.Save(out, nil); err != nil {
 		t.Fatal(err)
 	}
 	job := func(status string) string {
 		return `echo '{"items": [{"metadata": {"name": "` + p.Kubernetes.Run + `-eval"}, "status": ` + status + `}]}'`
 	}
 	fakeBin(t, "kubectl", job(`{"active": 3, "ready": 1, "succeeded": 2}`))
-	if err := p.Refuse(t.Context(), out); err == nil || !strings.Contains(err.Error(), p.Kubernetes.Run+"-eval (hint") {
+	if err := p.CheckQueue(t.Context(), out); err == nil || !strings.Contains(err.Error(), p.Kubernetes.Run+"-eval (hint") {
 		t.Errorf("with a Job under way: %v", err)
 	}
 	if got, want := Queue(t.Context(), out), []string{"1 eval running", "2 eval pending", "2 eval completed"}; !slices.Equal(got, want) {
 		t.Errorf("queue %q, want %q", got, want)
 	}
 	fakeBin(t, "kubectl", job(`{"failed": 1, "conditions": [{"type": "Failed", "status": "True"}]}`))
-	if err := p.Refuse(t.Context(), out); err != nil {
+	if err := p.CheckQueue(t.Context(), out); err != nil {
 		t.Errorf("with a Job that is over: %v", err)
 	}
 	fakeBin(t, "kubectl", "echo 'no such host' >&2; exit 1")
-	if err := p.Refuse(t.Context(), out); err == nil || !strings.Contains(err.Error(), "no such host (hint") {
+	if err := p.CheckQueue(t.Context(), out); err == nil || !strings.Contains(err.Error(), "no such host (hint") {
 		t.Errorf("without a server: %v", err)
 	}
 }

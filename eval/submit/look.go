@@ -15,7 +15,8 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Queue counts the jobs of the last submission of a results folder by state; none without a batch system.
+// Queue returns the numbers of jobs by state of the last submission of a results folder, a line per
+// job. It returns nothing without a batch system.
 func Queue(ctx context.Context, dir string) []string {
 	out := []string{}
 	if p, err := readPlan(filepath.Join(dir, Dir, planName)); err == nil && p.Kubernetes != nil {
@@ -31,7 +32,7 @@ func Queue(ctx context.Context, dir string) []string {
 	defer stop()
 	text, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--array", "--format", "%F %j %T").Output()
 	if err != nil {
-		return out // the controller may be away; the files tell all the same
+		return out // the controller may be unreachable; --watch then shows the files only
 	}
 	counts := map[string]int{}
 	for line := range strings.Lines(string(text)) {
@@ -47,16 +48,16 @@ func Queue(ctx context.Context, dir string) []string {
 }
 
 const (
-	patience    = 5 * time.Second // with a busy controller
+	patience    = 5 * time.Second // for a busy controller
 	shownErrors = 5
-	logTail     = 4096 // bytes at the end of a log that its last words are looked for in
+	logTail     = 4096 // bytes at the end of a log that are searched for an error
 )
 
-// LastErrors are the last words of the jobs of a results folder that failed, those of the
-// latest logs first.
+// LastErrors returns the last error line of each failed job of a results folder, latest logs
+// first.
 func LastErrors(out string) []string {
 	dir := filepath.Join(out, Dir, "log")
-	entries, _ := os.ReadDir(dir) // none where nothing was submitted
+	entries, _ := os.ReadDir(dir) // empty if nothing was submitted
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return modTime(b).Compare(modTime(a)) })
 	words := []string{}
 	for _, e := range entries {
@@ -77,7 +78,7 @@ func modTime(e os.DirEntry) time.Time {
 	return info.ModTime()
 }
 
-// lastError is the last line of a log that tells of a failure.
+// lastError returns the last line of a log that reports a failure, or "".
 func lastError(path string) (found string) {
 	f, err := safefile.Open(path, safefile.MaxMetrics)
 	if err != nil {

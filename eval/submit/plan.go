@@ -1,9 +1,13 @@
-// Package submit hands a reproduction to a batch system: stages become jobs, whose
-// scripts and numbers it writes into the results folder, OUT/jobs/, where people read
-// and mend them. The batch system queues, places, retries and preempts; what is done
-// stands in the results folder, so that jobs need not talk to one another.
+// Package submit submits a reproduction to a batch system: Slurm, Kubernetes, or a shell script.
 //
-// It knows stages and shards, and nothing of what they make.
+// The stages of a graph become jobs, and their shards tasks of these jobs. The package writes
+// scripts and a [Plan] to OUT/jobs/, where people can read and edit them. The batch system
+// queues, places, retries and preempts. Results are in the results folder, which all jobs share,
+// so jobs do not communicate: each computes what is missing. A job that stops in order exits with
+// 75, and the scripts requeue it.
+//
+// Names of folders may contain any byte. Scripts pass them as quoted words, and never let a shell
+// or a template expand them; hostile_test.go tests this.
 package submit
 
 import (
@@ -23,21 +27,21 @@ import (
 	"scalewm/eval/results"
 )
 
-// Dir is the name of the folder of scripts, plan and logs in a results folder.
+// Dir is the folder of scripts, plan and logs in a results folder.
 const Dir = results.JobsDir
 
-// Plan is what a reproduction asks of a batch system: jobs/plan.json. The numbers of
-// shards stay as they are for the life of a results folder's jobs.
+// Plan is a reproduction as jobs of a batch system, stored in jobs/plan.json. The numbers of shards
+// of the first submission hold for all later ones, so that a shard always has the same work.
 type Plan struct {
 	Engine  string   `json:"engine"`
-	Folder  string   `json:"folder"`  // that jobs start in
-	Command []string `json:"command"` // of every job, without its stage and shard
+	Folder  string   `json:"folder"`  // working directory of the jobs
+	Command []string `json:"command"` // command of every job, without stage and shard
 	Jobs    []Job    `json:"jobs"`    // in the order of their stages
 
-	Kubernetes *Cluster `json:"kubernetes,omitempty"` // of that engine
+	Kubernetes *Cluster `json:"kubernetes,omitempty"` // set for that engine
 }
 
-// Job is the part of a plan that does one stage, or puts together what shards of collect made.
+// Job runs one stage, or joins the shards of collect.
 type Job struct {
 	Name   string         `json:"name"`
 	Stage  pipeline.Stage `json:"stage"`
@@ -45,11 +49,11 @@ type Job struct {
 	Resources
 }
 
-// cellsPerShard is the share of an evaluation that takes between ten minutes and an
-// hour of a GPU: the five tiers and six sets of one checkpoint and solver.
+// cellsPerShard is the default size of an evaluation shard: the five tiers and six sets of one
+// checkpoint and solver, which take between ten minutes and an hour on a GPU.
 const cellsPerShard = 30
 
-// Shards is how many shards a stage of so many units is cut into where nobody says otherwise.
+// Shards returns the default number of shards of a stage with that many units.
 func Shards(stage pipeline.Stage, units int) int {
 	switch stage {
 	case pipeline.StageCollect:
@@ -62,11 +66,11 @@ func Shards(stage pipeline.Stage, units int) int {
 	return min(units, MaxCount)
 }
 
-// join is the job that puts together what the shards of collect made.
+// join is the name of the job that assembles the data sets from the shards of collect.
 const join = "join"
 
-// NewPlan lists the jobs of the graph's stages. shards and resources say what was asked
-// for by stage.
+// NewPlan returns the plan of a graph's stages. shards and resources have the user's choices by
+// stage.
 func NewPlan(engine string, command []string, g pipeline.Graph, shards map[pipeline.Stage]int, resources map[pipeline.Stage]Resources) (Plan, error) {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -95,9 +99,9 @@ func NewPlan(engine string, command []string, g pipeline.Graph, shards map[pipel
 
 const planName = "plan.json"
 
-// Keep writes the plan into the results folder out. Where there is an earlier one, its
-// numbers of shards hold: other ones that were asked for are an error.
-func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
+// Save writes the plan to the results folder out. The numbers of shards of an earlier plan hold; it is
+// an error if the user requested others.
+func (p *Plan) Save(out string, asked map[pipeline.Stage]int) error {
 	path := filepath.Join(out, Dir, planName)
 	old, err := readPlan(path)
 	switch {
@@ -105,7 +109,7 @@ func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
 	case err != nil:
 		return err
 	case old.Engine != p.Engine:
-		return pipeline.Requestf("%s is a plan for %s, and %s is asked for (hint: delete %s when none of its jobs is queued)", path, old.Engine, p.Engine, filepath.Dir(path))
+		return pipeline.Requestf("%s is a plan for %s, and this command requests %s (hint: delete %s if none of its jobs is queued)", path, old.Engine, p.Engine, filepath.Dir(path))
 	}
 	for i, j := range p.Jobs {
 		at := slices.IndexFunc(old.Jobs, func(o Job) bool { return o.Name == j.Name })
@@ -113,7 +117,7 @@ func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
 			continue
 		}
 		if n := asked[j.Stage]; n != 0 && j.Name != join && n != old.Jobs[at].Shards {
-			return pipeline.Requestf("%s has %d shards of %s, and %d are asked for (hint: leave out --shards, or delete %s when none of its jobs is queued)", path, old.Jobs[at].Shards, j.Name, n, filepath.Dir(path))
+			return pipeline.Requestf("%s has %d shards of %s, and %d are requested (hint: leave out --shards, or delete %s when none of its jobs is queued)", path, old.Jobs[at].Shards, j.Name, n, filepath.Dir(path))
 		}
 		p.Jobs[i].Shards = old.Jobs[at].Shards
 	}
@@ -130,17 +134,17 @@ func readPlan(path string) (p Plan, err error) {
 		return p, fmt.Errorf("reading the plan of the jobs: %w", err)
 	}
 	if json.Unmarshal(text, &p) != nil || slices.ContainsFunc(p.Jobs, func(j Job) bool { return j.Shards < 1 || j.Shards > MaxCount }) {
-		return p, fmt.Errorf("reading the plan of the jobs: %s is damaged (hint: delete it when none of its jobs is queued)", path)
+		return p, fmt.Errorf("reading the plan of the jobs: %s is damaged (hint: delete it if none of its jobs is queued)", path)
 	}
 	return p, nil
 }
 
-// write writes one of the files of jobs/.
+// write writes a file of jobs/ atomically.
 func write(path, text string) error {
 	return safefile.Write(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
-// commandLine is the shell's line of a job, without its shard.
+// commandLine returns the quoted command line of a job, without its shard.
 func (p Plan) commandLine(j Job) string {
 	words := append(slices.Clone(p.Command), "--stage", string(j.Stage))
 	for i, w := range words {
@@ -149,11 +153,11 @@ func (p Plan) commandLine(j Job) string {
 	return strings.Join(words, " ")
 }
 
-// plain are the characters of words that the shell and its linters leave alone.
+// plain are the characters of words that need no quotes in a shell.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:./@%"
 
-// quote returns a word as bash reads it back: every byte of it, in ASCII and on one line. A
-// dollar is escaped too, since a kubelet replaces $(NAME) and $$ in the arguments of a container.
+// quote returns a word quoted for bash, in ASCII and on one line, whatever bytes it has. A dollar sign
+// is escaped too, because a kubelet expands $(NAME) and $$ in the arguments of a container.
 func quote(word string) string {
 	if word != "" && strings.Trim(word, plain) == "" {
 		return word
@@ -173,7 +177,7 @@ func quote(word string) string {
 	return "$'" + s.String() + "'"
 }
 
-// tasks lists units by number as batch systems write them: "0-3,7".
+// tasks formats indices as batch systems write them: "0-3,7".
 func tasks(units []int) string {
 	var out []string
 	for i := 0; i < len(units); {
@@ -191,10 +195,10 @@ func tasks(units []int) string {
 	return strings.Join(out, ",")
 }
 
-// dealsGPUs reports whether atOnce shards side by side get one GPU each, in turn.
+// dealsGPUs reports whether atOnce parallel shards get one GPU each.
 func (j Job) dealsGPUs(atOnce int) bool { return atOnce > 1 && j.GPUs > 1 }
 
-// allocations are the numbers of the allocations that shards belong to, pack in each.
+// allocations returns the indices of the allocations of shards, if each has pack shards.
 func allocations(shards []int, pack int) (out []int) {
 	for _, s := range shards {
 		if a := s / max(pack, 1); len(out) == 0 || out[len(out)-1] != a {
@@ -204,8 +208,8 @@ func allocations(shards []int, pack int) (out []int) {
 	return out
 }
 
-// atOnce bounds the shards of a job that run at once. A shell has one machine, and
-// so one allocation at a time unless told.
+// atOnce returns the largest number of shards of a job that run at once. A shell has one machine, so
+// its default is one allocation.
 func (p Plan) atOnce(j Job) int {
 	allocations := j.Throttle
 	if p.Engine == Shell {
@@ -217,11 +221,11 @@ func (p Plan) atOnce(j Job) int {
 	return allocations * max(j.Pack, 1)
 }
 
-// Seconds is what the jobs take from the first to the last on machines like the one that
-// the costs were measured on, as many at once as the plan allows. Stages follow one
-// another, but for evaluations and analyses, which run side by side.
+// Seconds returns the time from the start of the first job to the end of the last, on machines like
+// the one on which the costs were measured, with as many jobs at once as the plan allows. Stages
+// run one after the other, except evaluations and analyses, which run at the same time.
 func (p Plan) Seconds(costs []pipeline.Cost) (all pipeline.Seconds) {
-	var beside pipeline.Seconds // evaluations and analyses
+	var parallel pipeline.Seconds // evaluations and analyses
 	for _, c := range costs {
 		i := slices.IndexFunc(p.Jobs, func(j Job) bool { return j.Stage == c.Stage })
 		if i < 0 || c.Seconds == nil {
@@ -232,10 +236,10 @@ func (p Plan) Seconds(costs []pipeline.Cost) (all pipeline.Seconds) {
 		least, most := c.Seconds.Least/float64(atOnce), max(c.Seconds.Most/float64(atOnce), c.Longest)
 		switch c.Stage {
 		case pipeline.StageEval, pipeline.StageAnalyse:
-			beside = pipeline.Seconds{Least: max(beside.Least, least), Most: max(beside.Most, most)}
+			parallel = pipeline.Seconds{Least: max(parallel.Least, least), Most: max(parallel.Most, most)}
 		default:
 			all = pipeline.Seconds{Least: all.Least + least, Most: all.Most + most}
 		}
 	}
-	return pipeline.Seconds{Least: all.Least + beside.Least, Most: all.Most + beside.Most}
+	return pipeline.Seconds{Least: all.Least + parallel.Least, Most: all.Most + parallel.Most}
 }

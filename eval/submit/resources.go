@@ -13,7 +13,8 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Resources of one allocation, in the words of the batch system; "" and 0 are its defaults.
+// Resources are those of one allocation, in the notation of Slurm. "" and 0 mean the batch system's
+// defaults.
 type Resources struct {
 	Partition string `json:"partition,omitempty"`
 	Account   string `json:"account,omitempty"`
@@ -21,10 +22,10 @@ type Resources struct {
 	Mem       string `json:"mem,omitempty"`
 	CPUs      int    `json:"cpus,omitempty"`
 	GPUs      int    `json:"gpus,omitempty"`
-	Setup     string `json:"setup,omitempty"`    // a line of shell before the program
+	Setup     string `json:"setup,omitempty"`    // shell command line to run before the program
 	Extra     string `json:"extra,omitempty"`    // further options of the batch system
-	Throttle  int    `json:"throttle,omitempty"` // allocations at once
-	Pack      int    `json:"pack,omitempty"`     // shards side by side in one allocation
+	Throttle  int    `json:"throttle,omitempty"` // largest number of allocations at once
+	Pack      int    `json:"pack,omitempty"`     // parallel shards in one allocation
 }
 
 // Default returns the resources that a stage requests by default.
@@ -41,10 +42,10 @@ func Default(stage pipeline.Stage) Resources {
 	return r
 }
 
-// MaxCount bounds shards, cores, GPUs and whatever else a job has a number of.
-const MaxCount = 100_000 // completions of an Indexed Job of Kubernetes
+// MaxCount is the limit of shards, cores, GPUs and other counts of a job.
+const MaxCount = 100_000 // the limit of completions of an Indexed Job
 
-// check returns a RequestError if a batch system could not take the job as it is.
+// check returns a RequestError if a batch system could not accept the job.
 func (j Job) check() error {
 	for _, n := range []struct {
 		flag  string
@@ -72,8 +73,8 @@ func (j Job) check() error {
 	return err
 }
 
-// checkNames returns a RequestError if the value of a flag is not "" and no name in a batch system: of a
-// partition, an account, an image, a claim.
+// checkNames returns a RequestError if the value of a flag is neither "" nor a possible name of a
+// partition, account, image or claim.
 func checkNames(flags map[string]string) error {
 	for flag, name := range flags {
 		if strings.Trim(name, plain+",") != "" {
@@ -85,8 +86,9 @@ func checkNames(flags map[string]string) error {
 
 var slurmTime = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?$`)
 
-// duration reads a time limit as Slurm writes it: minutes, minutes:seconds, hours:minutes:seconds,
-// each of them after days and a dash, days-hours. "", "0", "infinite" and "unlimited" are none.
+// duration parses a time limit in Slurm's notation: minutes, minutes:seconds, hours:minutes:seconds,
+// days-hours, days-hours:minutes or days-hours:minutes:seconds. "", "0", "infinite" and
+// "unlimited" mean no limit, 0.
 func duration(text string) (time.Duration, error) {
 	if text == "" || strings.EqualFold(text, "infinite") || strings.EqualFold(text, "unlimited") {
 		return 0, nil
@@ -97,7 +99,7 @@ func duration(text string) (time.Duration, error) {
 	}
 	var n [4]time.Duration
 	for i, s := range f[1:] {
-		v, _ := strconv.Atoi(s) // a part that is missing is 0
+		v, _ := strconv.Atoi(s) // a missing part is 0
 		n[i] = time.Duration(v)
 	}
 	if f[1] != "" || f[4] != "" {
@@ -108,8 +110,8 @@ func duration(text string) (time.Duration, error) {
 
 var slurmMem = regexp.MustCompile(`^(\d{1,12})([KMGTkmgt]?)(?:i?[Bb]?)$`)
 
-// quantity converts an amount of memory of Slurm's, whose units are powers of 1024 and megabytes without a
-// letter, into one of Kubernetes'. "" and "0" are none.
+// quantity converts an amount of memory from Slurm's notation to Kubernetes'. Slurm's units are
+// powers of 1024, and megabytes without a letter. "" and "0" mean no limit, "".
 func quantity(mem string) (string, error) {
 	f := slurmMem.FindStringSubmatch(mem)
 	switch {

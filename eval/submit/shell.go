@@ -8,8 +8,8 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Shell is the engine without a batch system: one script that does all stages on
-// this machine, some shards of each side by side.
+// Shell names the engine without a batch system: a script that runs all stages on this machine, with
+// some shards of each in parallel.
 const Shell = "shell"
 
 // shell writes submit.sh.
@@ -24,7 +24,7 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 		if j.Name == join {
 			shards = []int{0}
 		}
-		gpus := 0 // all of the machine's for every shard
+		gpus := 0 // 0: every shard sees all GPUs
 		if j.dealsGPUs(p.atOnce(j)) {
 			gpus = j.GPUs
 		}
@@ -37,9 +37,9 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 	return write(filepath.Join(dir, "submit.sh"), s.String())
 }
 
-// shellHead passes the values of a plan to its functions as arguments: xargs appends a shard to
-// the words of the command and replaces nothing in them, and no shell parses them again, except for
-// the setup, which is a line of shell.
+// shellHead is the start of submit.sh. The values of a plan are arguments of its functions. xargs
+// appends a shard to the words of the command and substitutes nothing in them, so no shell parses
+// them again. The setup line is the exception: it is shell code.
 const shellHead = `#!/bin/bash
 # Runs the shards that had work left when this file was written, stage after stage.
 # scalewm reproduce with --submit shell, which wrote it, overwrites it on every run.

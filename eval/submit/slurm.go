@@ -13,16 +13,16 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Slurm is the engine of that name: a stage is an array of jobs, and stages wait for
-// one another by dependencies (docs/sources.md#slurm).
+// Slurm names the engine that submits to Slurm. A stage becomes a job array, and stages wait for one
+// another by dependencies (docs/sources.md#slurm).
 const Slurm = "slurm"
 
-// maxArray is Slurm's default of MaxArraySize, which is one more than the highest index.
+// maxArray is the default of Slurm's MaxArraySize, which is one more than the highest index.
 const maxArray = 1001
 
-// maxArraySize asks this cluster's.
+// maxArraySize returns the MaxArraySize of this cluster.
 func maxArraySize(ctx context.Context) int {
-	out, _ := exec.CommandContext(ctx, "scontrol", "show", "config").Output() // without an answer it is the default
+	out, _ := exec.CommandContext(ctx, "scontrol", "show", "config").Output() // without an answer use the default
 	for line := range strings.Lines(string(out)) {
 		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "MaxArraySize" {
 			if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n > 0 {
@@ -33,12 +33,12 @@ func maxArraySize(ctx context.Context) int {
 	return maxArray
 }
 
-// slurm writes a script for each job and submit.sh, which submits those that have shards left.
+// slurm writes a script for each job, and submit.sh, which submits the jobs with unfinished shards.
 func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]int) error {
 	size := maxArraySize(ctx)
 	var submit strings.Builder
 	fmt.Fprintf(&submit, slurmHead, quote(dir))
-	before := map[string]bool{} // the jobs that later ones can wait for
+	before := map[string]bool{} // jobs that were written, for dependencies of later ones
 	for _, j := range p.Jobs {
 		if err := write(filepath.Join(dir, j.Name+".sh"), p.slurmScript(dir, j)); err != nil {
 			return err
@@ -70,11 +70,11 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 	return write(filepath.Join(dir, "submit.sh"), submit.String())
 }
 
-// array says whether the job is an array: the report and what puts shards together are single jobs.
+// array reports whether the job is an array. The report and join are single jobs.
 func (j Job) array() bool { return j.Name != join && j.Stage != pipeline.StageReport }
 
-// waitFor is the dependency of a job. Training needs the data sets; evaluations
-// take the checkpoints that are there, and the report says what is missing.
+// waitFor returns the dependency option of a job. Training needs all data sets (afterok). Evaluations
+// use the existing checkpoints, and the report lists what is missing (afterany).
 func waitFor(j Job, before map[string]bool) string {
 	after := func(how string, names ...string) string {
 		var ids []string
@@ -129,15 +129,16 @@ submit() { # NAME OPTIONS SCRIPT [OFFSET]: submits a job and records its number,
 }
 `
 
-// slurmScript is the batch script of a job. Slurm's warning that the time is nearly up, USR1,
-// goes on to the program, and the task is put back into the queue where the program asks for it (75).
-// TERM is the end: scancel, or preemption, after which Slurm itself puts the task back.
+// slurmScript returns the batch script of a job. It forwards USR1, with which Slurm announces the end
+// of the time limit, to the program, and requeues the task if the program exits with 75. TERM
+// means scancel, or a preemption, after which Slurm itself requeues the task.
 func (p Plan) slurmScript(dir string, j Job) string {
-	id, log := "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID", "log/"+j.Name+".%A_%a.log" // in the folder of submit.sh
+	id, log := "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID", "log/"+j.Name+".%A_%a.log" // relative to the folder of submit.sh
 	if !j.array() {
 		id, log = "$SLURM_JOB_ID", "log/"+j.Name+".%j.log"
 	}
-	// Slurm replaces its patterns in the names of folders too, so here the script itself opens the log, which then lacks what Slurm says.
+	// Slurm expands % patterns in names of folders too. The script therefore opens the log itself,
+	// which then lacks Slurm's own messages.
 	pattern := strings.ContainsAny(dir, `%\`)
 	if pattern {
 		log = "/dev/null"
@@ -175,20 +176,20 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	return s.String()
 }
 
-// programs is the shell's part of an allocation, number in shell arithmetic, that runs its shards side by
-// side, passes signals on to them, and knows how they ended: again, if one asked to be
-// started again, or else the worst code.
+// programs returns the part of a script that runs the shards of an allocation in parallel and
+// forwards signals to them. number is the index of the allocation, as a shell expression. It sets
+// again if a shard exited with 75, and else code to the worst exit code.
 func (j Job) programs(number, line string) string {
 	var devices, own string
-	if j.dealsGPUs(j.Pack) { // those that the batch system lists, or else all of the job's
+	if j.dealsGPUs(j.Pack) { // the GPUs that the batch system lists, or else all of the job's
 		devices = fmt.Sprintf("IFS=, read -ra gpus <<< \"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 %d)}\"\n", j.GPUs-1)
 		own = "CUDA_VISIBLE_DEVICES=${gpus[(i - first) % ${#gpus[@]}]} "
 	}
 	return fmt.Sprintf(programs, line, devices, j.Shards, max(j.Pack, 1), number, own)
 }
 
-// setup is the line of a script that runs the job's line of shell, which cannot change the meaning of
-// the lines after it.
+// setup returns the line that runs the job's setup command with eval, so that an open quote in it
+// cannot change the meaning of the lines after it.
 func (j Job) setup() string {
 	if j.Setup == "" {
 		return ""
@@ -226,11 +227,11 @@ fi
 exit $code
 `
 
-// slurmQueued lists those of the jobs ids that Slurm still has.
+// slurmQueued returns those of the job ids that Slurm still has.
 func slurmQueued(ctx context.Context, ids []string) (queued []string, err error) {
 	out, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--format", "%F").Output()
 	if err != nil {
-		return nil, fmt.Errorf("asking squeue for the jobs of this reproduction: %w (hint: is this a machine of the cluster, and its controller up?)", words(err))
+		return nil, fmt.Errorf("querying squeue for the jobs of this reproduction: %w (hint: run this on a machine of the cluster whose controller is up)", words(err))
 	}
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(out))))) {
 		if slices.Contains(ids, id) {
@@ -240,7 +241,7 @@ func slurmQueued(ctx context.Context, ids []string) (queued []string, err error)
 	return queued, nil
 }
 
-// words is what a command said when it failed.
+// words returns an error with the stderr of a failed command.
 func words(err error) error {
 	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%s", cmp.Or(strings.TrimSpace(string(exit.Stderr)), exit.Error()))

@@ -17,14 +17,14 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Engines are the names of all engines.
+// Engines returns the names of all engines.
 func Engines() []string { return []string{Slurm, Kubernetes, Shell} }
 
-// tool is the program that an engine's jobs are submitted with.
+// tool is the program that an engine needs on this machine.
 var tool = map[string]string{Slurm: "sbatch", Kubernetes: "kubectl", Shell: "flock"}
 
-// Write writes the plan's scripts into the results folder out. left are the shards of
-// each stage that have something to do.
+// Write writes the plan's scripts to the results folder out. left has the unfinished shards of each
+// stage.
 func (p Plan) Write(ctx context.Context, out string, left map[pipeline.Stage][]int) error {
 	dir, err := filepath.Abs(filepath.Join(out, Dir))
 	if err != nil {
@@ -39,11 +39,11 @@ func (p Plan) Write(ctx context.Context, out string, left map[pipeline.Stage][]i
 	return p.slurm(ctx, dir, left)
 }
 
-// Refuse says why nothing may be submitted: the engine is not there, or jobs of an
-// earlier submission are not over.
-func (p Plan) Refuse(ctx context.Context, out string) error {
+// CheckQueue returns an error if the jobs may not be submitted: the engine is missing, or jobs of an
+// earlier submission are not over, which would do the same work twice.
+func (p Plan) CheckQueue(ctx context.Context, out string) error {
 	if _, err := exec.LookPath(tool[p.Engine]); err != nil {
-		return fmt.Errorf("submitting to %s: there is no %s here (hint: run it on a machine of the cluster, or --print only writes the scripts)", p.Engine, tool[p.Engine])
+		return fmt.Errorf("submitting to %s: %s was not found (hint: run it on a machine of the cluster, or --print only writes the scripts)", p.Engine, tool[p.Engine])
 	}
 	dir := filepath.Join(out, Dir)
 	switch p.Engine {
@@ -70,7 +70,8 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 	return err
 }
 
-// running says whether submit.sh of an engine that has it wait is at work here.
+// running reports whether submit.sh, which waits for jobs under Shell and Kubernetes, runs on this
+// machine.
 func running(dir string) bool {
 	f, err := safefile.Open(filepath.Join(dir, "running"), safefile.MaxRecord)
 	if err != nil {
@@ -80,7 +81,7 @@ func running(dir string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
 
-// Submitted are the ids of the jobs of the last submission to Slurm; none where there was none.
+// Submitted returns the ids of the jobs of the last submission to Slurm, if there was one.
 func Submitted(out string) (ids []string, err error) {
 	text, err := safefile.Read(filepath.Join(out, Dir, "submitted"), safefile.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,13 +95,13 @@ func Submitted(out string) (ids []string, err error) {
 	return slices.Compact(ids), err
 }
 
-// Submit runs submit.sh and returns at once, with a line for each job.
+// Submit runs submit.sh and returns at once, with a line for each submitted job.
 func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 	dir := filepath.Join(out, Dir)
 	script := filepath.Join(dir, "submit.sh")
 	if p.Engine == Shell {
 		cmd := exec.Command("bash", script)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this command and its terminal
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it must outlive this command and its terminal
 		if err := cmd.Start(); err != nil {
 			return "", fmt.Errorf("starting %s: %w", script, err)
 		}
@@ -117,7 +118,7 @@ func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 		return string(out), err
 	}
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("submitting to Slurm: %s (hint: what was submitted before stands in %s/submitted; scancel it or wait, fix the options, run the same command again)",
+		return "", fmt.Errorf("submitting to Slurm: %s (hint: %s/submitted lists the jobs that were submitted before; scancel them or wait, fix the options, run the same command again)",
 			strings.TrimSpace(said.String()), dir)
 	}
 	text, err := safefile.Read(filepath.Join(dir, "submitted"), safefile.MaxRecord)

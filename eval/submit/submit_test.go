@@ -81,7 +81,7 @@ func fakeBin(t *testing.T, name, answer string) (log string) {
 	return log
 }
 
-// What sbatch is asked for: chunks that a cluster with small arrays takes, shards two by
+// The options of sbatch: chunks that a cluster with small arrays takes, shards two by
 // two, and stages that wait for one another.
 func TestSlurmSubmission(t *testing.T) {
 	out := t.TempDir()
@@ -129,11 +129,11 @@ func TestSlurmSubmission(t *testing.T) {
 	}
 
 	fakeBin(t, "squeue", "echo 104; echo 104; echo 7")
-	if err := p.Refuse(t.Context(), out); err == nil || !strings.Contains(err.Error(), "still queued: 104 (hint") {
+	if err := p.CheckQueue(t.Context(), out); err == nil || !strings.Contains(err.Error(), "still queued: 104 (hint") {
 		t.Errorf("with a job in the queue: %v", err)
 	}
 	fakeBin(t, "squeue", "echo 7")
-	if err := p.Refuse(t.Context(), out); err != nil {
+	if err := p.CheckQueue(t.Context(), out); err != nil {
 		t.Errorf("with other jobs in the queue: %v", err)
 	}
 	fakeBin(t, "sbatch", "echo 'sbatch: error: invalid partition specified: x' >&2; exit 1")
@@ -190,7 +190,7 @@ func TestSlurmScript(t *testing.T) {
 }
 
 // Shards side by side take the GPUs of their allocation in turn: those that Slurm lists, by
-// whatever names, or else as many as were asked for. One GPU is everybody's.
+// whatever names, or else as many as requested. One GPU is everybody's.
 func TestPackedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "calls")
@@ -231,27 +231,27 @@ func TestPackedGPUs(t *testing.T) {
 func TestKeep(t *testing.T) {
 	out := t.TempDir()
 	first := plan(t)
-	if err := first.Keep(out, nil); err != nil {
+	if err := first.Save(out, nil); err != nil {
 		t.Fatal(err)
 	}
 	again := plan(t)
 	again.Jobs[3].Shards = 7 // of a grid that has grown
-	if err := again.Keep(out, nil); err != nil || again.Jobs[3].Shards != 25 {
+	if err := again.Save(out, nil); err != nil || again.Jobs[3].Shards != 25 {
 		t.Errorf("%d shards, %v", again.Jobs[3].Shards, err)
 	}
 	var refused *pipeline.RequestError
-	if err := again.Keep(out, map[pipeline.Stage]int{pipeline.StageEval: 7}); !errors.As(err, &refused) {
+	if err := again.Save(out, map[pipeline.Stage]int{pipeline.StageEval: 7}); !errors.As(err, &refused) {
 		t.Errorf("another number of shards: %v", err)
 	}
 	other := plan(t)
 	other.Engine = Shell
-	if err := other.Keep(out, nil); !errors.As(err, &refused) {
+	if err := other.Save(out, nil); !errors.As(err, &refused) {
 		t.Errorf("another engine: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(out, Dir, planName), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Keep(out, nil); err == nil || !strings.Contains(err.Error(), "damaged (hint") {
+	if err := other.Save(out, nil); err == nil || !strings.Contains(err.Error(), "damaged (hint") {
 		t.Errorf("a torn plan: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ class AnyEmbedder(Embedder):
 
 
 def build():
-    """The published modules at the geometry that was asked for."""
+    """Returns the published modules at the requested geometry."""
     vit = transformers.ViTModel(transformers.ViTConfig(hidden_size=M["width"], num_hidden_layers=M["layers"], num_attention_heads=M["heads"],
         intermediate_size=M["mlp"], image_size=M["image_size"], patch_size=M["patch"]), add_pooling_layer=False, use_mask_token=False)
     d = M["dim"]
