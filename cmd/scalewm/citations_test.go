@@ -14,8 +14,8 @@ var (
 	// strangers matches names of documents that are not in the repository.
 	strangers = regexp.MustCompile(`\b[a-z]+-spec\b|\breference-cases\b|\bDESIGN\b|\bml-engine\b`)
 	// cited matches a citation in a comment, linked one in a page.
-	cited  = regexp.MustCompile(`docs/([a-z-]+\.md)#([a-z0-9-]+)`)
-	linked = regexp.MustCompile(`\]\(([a-z-]+\.md)?#([a-z0-9-]+)\)`)
+	cited  = regexp.MustCompile(`docs/([a-z/-]+\.md)#([a-z0-9-]+)`)
+	linked = regexp.MustCompile(`\]\(([a-z./-]+\.md)?#([a-z0-9-]+)\)`)
 	// Targets of citations: explicit anchors, and headings as GitHub names them.
 	explicit = regexp.MustCompile(`<a id="([a-z0-9-]+)"></a>`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
@@ -25,12 +25,8 @@ var (
 // anchors returns the anchors of every page in docs.
 func anchors(t *testing.T) map[string][]string {
 	t.Helper()
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string][]string{}
-	for _, page := range pages {
+	for _, page := range pages(t) {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +42,8 @@ func anchors(t *testing.T) map[string][]string {
 		for _, m := range heading.FindAllSubmatch(b, -1) {
 			ids = append(ids, strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(string(m[1])), ""), " ", "-"))
 		}
-		out[filepath.Base(page)] = ids
+		name, _ := filepath.Rel("../../docs", page)
+		out[name] = ids
 	}
 	return out
 }
@@ -93,12 +90,13 @@ func TestCitationsLead(t *testing.T) {
 		for _, m := range cited.FindAllStringSubmatch(string(b), -1) {
 			check(where, m[1], m[2])
 		}
-		if filepath.Dir(where) == "docs" {
+		if filepath.Ext(where) == ".md" {
 			for _, m := range linked.FindAllStringSubmatch(string(b), -1) {
-				page := m[1]
-				if page == "" {
-					page = d.Name()
+				page := where
+				if m[1] != "" {
+					page = filepath.Join(filepath.Dir(where), m[1])
 				}
+				page, _ = filepath.Rel("docs", page)
 				check(where, page, m[2])
 			}
 		}

@@ -63,7 +63,7 @@ func TestShownCommandLinesAreRun(t *testing.T) {
 		listed[m[1]] = false
 	}
 	shown := regexp.MustCompile(`(?m)^(?:    |\$ )?(?:bin/)?scalewm(-cuda)? (` + verbs + `)\b(.*?)(?: +#.*)?$`)
-	for _, path := range slices.Concat(glob("../../docs/*.md"), []string{"../../README.md", "../../CONTRIBUTING.md"}) {
+	for _, path := range pages(t) {
 		for _, m := range shown.FindAllStringSubmatch(text(path), -1) {
 			line := strings.Join(strings.Fields("scalewm"+m[1]+" "+m[2]+m[3]), " ")
 			want := invocation{m[2], flagWord.FindAllString(m[3], -1)}
@@ -93,12 +93,7 @@ func TestShownMakeTargetsExist(t *testing.T) {
 			targets = append(targets, m[1])
 		}
 	}
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	notes, _ := filepath.Glob("../../docs/notes/*.md")
-	for _, path := range slices.Concat(pages, notes, []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md"}) {
+	for _, path := range pages(t) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

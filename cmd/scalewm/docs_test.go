@@ -16,16 +16,12 @@ var commandLine = regexp.MustCompile(`(?m)^(?:    |\t| *\$ )?(?:bin/)?scalewm ([
 // exist.
 func TestShownCommandLinesExist(t *testing.T) {
 	shown := map[string]string{} // where -> text
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range append(files, "../../README.md", "../../Makefile") {
+	for _, f := range append(pages(t), "../../Makefile", "../../dev.mk") {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown[filepath.Base(f)] = string(b)
+		shown[f] = string(b)
 	}
 	for _, name := range verbNames() {
 		v, _ := lookupVerb(name)
@@ -62,21 +58,30 @@ func checkShown(t *testing.T, where, name string, words []string) {
 	}
 }
 
+// pages returns the paths of all Markdown pages, except issue templates.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/notes/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		all = append(all, files...)
+	}
+	return all
+}
+
 // A link to a file of this repository must not be dead.
 func TestLinksOfThePagesLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range append(files, "../../README.md", "../../CHANGELOG.md") {
+	for _, f := range pages(t) {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(b), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(f), m[1])); err != nil {
-				t.Errorf("%s links %s: %v", filepath.Base(f), m[1], err)
+				t.Errorf("%s links %s: %v", f, m[1], err)
 			}
 		}
 	}
