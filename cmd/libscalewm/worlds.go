@@ -90,7 +90,7 @@ func (w *worlds) watch(names []string) error {
 
 func (w *worlds) close() error {
 	if w.all == nil {
-		w.all = vector.Of(w.made, 1)
+		w.all = vector.New(w.made, 1)
 	}
 	return w.all.Close()
 }
@@ -136,7 +136,7 @@ func (w *worlds) make(call) (again bool, err error) {
 		}
 		w.made = append(w.made, e)
 	}
-	w.all = vector.Of(w.made, w.workers)
+	w.all = vector.New(w.made, w.workers)
 	return false, nil
 }
 

@@ -1,9 +1,12 @@
-// Package cube is OGBench's single cube: a UR5e arm with a two-finger gripper moves
-// a cube on a table. It is the swm/OGBCube-v0 of stable-worldmodel, simulated and
-// drawn by MuJoCo itself from the model files of OGBench's own package.
+// Package cube is the task Cube, OGBench's single cube: a UR5e arm with a two-finger gripper
+// moves a cube on a table. It is the environment swm/OGBCube-v0 of stable-worldmodel, which
+// wraps OGBench.
 //
-// It registers without MuJoCo and without those files; making a world needs both,
-// drawing needs OpenGL too. It knows nothing of data sets.
+// It is simulated and drawn by MuJoCo itself, through package mjenv, from the model files of
+// OGBench's package. The task registers itself without MuJoCo and without those files;
+// creating a world needs both, and drawing needs OpenGL. Its files: world.go has the rules,
+// ik.go the controller's inverse kinematics, lie.go rotations, scene.go and mjcf.go the
+// assembly of the scene, factors.go what may vary.
 package cube
 
 import (
@@ -19,27 +22,26 @@ import (
 const (
 	nq, nv, nu  = 21, 20, 7
 	actionDim   = 5
-	joints      = 6  // of the arm: the first of qpos, qvel and ctrl
-	driver      = 6  // the right finger's driving joint, in qpos and in qvel
-	driverRange = .8 // its angle where the gripper is closed
-	cubeAt      = 14 // the cube's place in qpos
-	cubeQuat    = 17 // its rotation
-	substeps    = 25 // of 0.002 s in an env step
+	joints      = 6  // of the arm: the first entries of qpos, qvel and ctrl
+	driver      = 6  // index of the right finger's driving joint in qpos and qvel
+	driverRange = .8 // angle of that joint with the gripper closed
+	cubeAt      = 14 // index of the cube's position in qpos
+	cubeQuat    = 17 // index of its rotation
+	substeps    = 25 // physics steps of 0.002 s per env step
 	reach       = .04
-	height      = .02 // of the middle of a cube that lies on the table
+	height      = .02 // z of the centre of a cube that lies on the table
 )
 
-// actionRange is how far an action of 1 moves: effector x, y, z, its yaw, and the
-// gripper's opening.
+// actionRange is the change at an action of 1: effector x, y, z, its yaw, and the gripper's
+// opening.
 var actionRange = [actionDim]float64{.05, .05, .05, .3, 1}
 
 var (
-	// workspace is where the effector may be sent.
+	// workspace bounds the effector's target: x, y, z.
 	workspace = [3][2]float64{{.25, .6}, {-.35, .35}, {.02, .35}}
-	// table is where a reset puts the cube and its target.
+	// table bounds the positions of cube and target at a reset: x, y.
 	table = [2][2]float64{{.3, .55}, {-.3, .3}}
-	// home are the joints from which the controller looks for the effector's place
-	// after a reset.
+	// home is the arm's joint angles from which a reset solves for the effector's start pose.
 	home = [joints]float64{-math.Pi / 2, -math.Pi / 2, math.Pi / 2, -math.Pi / 2, -math.Pi / 2, 0}
 )
 
@@ -105,25 +107,27 @@ func init() {
 	})
 }
 
-// The task state of the paper: the effector's angle counts twice, since the
-// gripper looks the same after half a turn, and the cube's four times.
+// Columns and entries of the paper's task state. The effector's yaw is doubled, since the
+// gripper looks the same after half a turn, and the cube's is multiplied by four.
 var (
 	fullColumns = []string{"proprio_effector_pos", "proprio_effector_yaw", "proprio_gripper_opening", "privileged_block_0_pos"}
 	fullParts   = []string{"effector x", "effector y", "effector z", "cos 2 yaw", "sin 2 yaw", "opening", "block x", "block y", "block z"}
 )
 
+// halfQ writes the effector's state.
 func halfQ(row envs.Row, dst []float64) {
 	copy(dst[:3], row["proprio_effector_pos"])
 	circle(dst[3:5], 2*row["proprio_effector_yaw"][0])
 }
 
+// fullQ writes the states of effector, gripper and cube.
 func fullQ(row envs.Row, dst []float64) {
 	halfQ(row, dst)
 	dst[5] = row["proprio_gripper_opening"][0]
 	copy(dst[6:9], row["privileged_block_0_pos"])
 }
 
-// nativeQ leaves out the fifth joint, which stands still.
+// nativeQ omits the fifth joint, which does not move.
 func nativeQ(row envs.Row, dst []float64) {
 	fullQ(row, dst)
 	dst[9] = row["proprio_gripper_contact"][0]

@@ -15,25 +15,25 @@ import (
 	thirdparty "scalewm/third_party"
 )
 
-// Variable is the environment variable that names the folder of OGBench's model
-// files (descriptions), instead of the one that make setup fetches.
+// Variable is the environment variable with the path of the folder of OGBench's model files
+// (descriptions), to be used instead of the one that make setup fetches.
 const Variable = "SCALEWM_OGBENCH"
 
-// Folder is the model files' own name for their folder, and MainFile the one that
-// the scene begins with.
+// Folder is the name of the folder of model files in OGBench's package. MainFile is the file
+// that the scene starts from.
 const (
 	Folder   = "descriptions"
 	MainFile = "floor_wall.xml"
 	armFile  = "universal_robots_ur5e/ur5e.xml"
 )
 
-// ErrNoFiles is wrapped where OGBench's model files are not there.
+// ErrNoFiles is wrapped by the error if OGBench's model files are not found.
 var ErrNoFiles = errors.New("OGBench's model files not found")
 
 //go:embed scene.xml
 var additions []byte
 
-// findFiles is the folder of OGBench's model files.
+// findFiles returns the folder of OGBench's model files.
 func findFiles() (string, error) {
 	variable := os.Getenv(Variable)
 	places := thirdparty.Places(variable, "ogbench", Folder)
@@ -49,7 +49,8 @@ func findFiles() (string, error) {
 	return "", fmt.Errorf("%w in %v (hint: %s)", ErrNoFiles, places, hint)
 }
 
-// assemble joins the model files to the scene as OGBench's program does, in the same order.
+// assemble joins the model files to one scene, in the same order as OGBench does. The order
+// determines the indices of bodies and joints, and so the layout of qpos.
 func assemble(files fs.FS, l mjenv.Look) (string, error) {
 	part := map[string]*element{}
 	for name, file := range map[string]string{"arena": MainFile, "cubes": "cube_outer.xml", "cube": "cube_inner.xml",
@@ -81,8 +82,8 @@ func assemble(files fs.FS, l mjenv.Look) (string, error) {
 	return string(text), err
 }
 
-// assembleArm is a model of the arm alone, which the controller's inverse kinematics
-// uses.
+// assembleArm returns a model of the arm alone, for the controller's inverse kinematics.
+// Only the kinematic tree matters there, so meshes and actuators are dropped.
 func assembleArm(files fs.FS) (string, error) {
 	arm, err := readMJCF(files, armFile)
 	if err != nil {
@@ -93,7 +94,7 @@ func assembleArm(files fs.FS) (string, error) {
 	return string(text), err
 }
 
-// armModel is compiled once: no factor changes the arm.
+// armModel is compiled once, since no factor changes the arm.
 var armModel = sync.OnceValues(func() (*mujoco.Model, error) {
 	dir, err := findFiles()
 	if err != nil {
@@ -120,7 +121,7 @@ func mount(arm, gripper *element) error {
 	return nil
 }
 
-// compile is the scene with this look, from the model files that are there.
+// compile returns the scene with this look.
 func compile(l mjenv.Look) (*mujoco.Model, error) {
 	if err := mujoco.Open(); err != nil {
 		return nil, err
@@ -136,6 +137,7 @@ func compile(l mjenv.Look) (*mujoco.Model, error) {
 	return m, nil
 }
 
+// compileFrom is compile for model files in any file system.
 func compileFrom(files fs.FS, l mjenv.Look) (*mujoco.Model, error) {
 	text, err := assemble(files, l)
 	if err != nil {
@@ -149,7 +151,7 @@ func compileFrom(files fs.FS, l mjenv.Look) (*mujoco.Model, error) {
 	return m, paint(m, l["cube.color"])
 }
 
-// paint colours the cube and hides the target.
+// paint sets the cube's colour and hides the target.
 func paint(m *mujoco.Model, color []float64) error {
 	for name, alpha := range map[string]float32{"object_0": 1, "target_object_0": 0} {
 		id, err := m.ID(mujoco.ObjGeom, name)
@@ -165,10 +167,11 @@ func paint(m *mujoco.Model, color []float64) error {
 	return nil
 }
 
-// gains are the stiffness that OGBench gives the arm's motors, in N m/rad.
+// gains are the stiffnesses that OGBench sets for the arm's motors, in N m/rad.
 var gains = [joints]float64{4500, 4500, 4500, 2000, 2000, 500}
 
-// tune sets them, and the damping that belongs to them.
+// tune sets the same parameters of the arm's actuators as OGBench: the gains, and values
+// that it derives from them.
 func tune(m *mujoco.Model) {
 	gain, bias := mujoco.Array[float64](m, "actuator_gainprm"), mujoco.Array[float64](m, "actuator_biasprm")
 	for i, k := range gains {

@@ -8,7 +8,7 @@ import (
 	"scalewm/envs"
 )
 
-// badInput: wrong names, sizes and values are errors.
+// badInput checks that wrong names, sizes and values are errors and change nothing.
 func (s suite) badInput(t *testing.T) {
 	e := s.started(t, 40)
 	c := s.s.Columns[0]
@@ -23,38 +23,39 @@ func (s suite) badInput(t *testing.T) {
 	}
 	before := s.mustTrace(t, e, nil)
 	for what, err := range map[string]error{
-		"observing an unknown column":      e.Observe("no such column", make([]float64, 1)),
-		"observing into a wrong length":    e.Observe(c.Name, make([]float64, c.Width+1)),
-		"drawing into too small a picture": e.Frame(make([]byte, envs.FrameBytes-1)),
-		"drawing into too large a picture": e.Frame(make([]byte, envs.FrameBytes+1)),
-		"a state from an empty row":        e.SetState(envs.Row{}),
-		"a goal from an empty row":         e.SetGoal(envs.Row{}),
-		"a state of a wrong length":        e.SetState(short),
-		"a goal of a wrong length":         e.SetGoal(short),
-		"a state of NaN":                   e.SetState(bad),
-		"a goal of NaN":                    e.SetGoal(bad),
+		"observing an unknown column":             e.Observe("no such column", make([]float64, 1)),
+		"observing into a wrong length":           e.Observe(c.Name, make([]float64, c.Width+1)),
+		"drawing into a buffer that is too small": e.Frame(make([]byte, envs.FrameBytes-1)),
+		"drawing into a buffer that is too large": e.Frame(make([]byte, envs.FrameBytes+1)),
+		"a state from an empty row":               e.SetState(envs.Row{}),
+		"a goal from an empty row":                e.SetGoal(envs.Row{}),
+		"a state of a wrong length":               e.SetState(short),
+		"a goal of a wrong length":                e.SetGoal(short),
+		"a state of NaN":                          e.SetState(bad),
+		"a goal of NaN":                           e.SetGoal(bad),
 	} {
 		if err == nil {
 			t.Errorf("%s is no error", what)
 		}
 	}
-	same(t, "before and after refused input", before, s.mustTrace(t, e, nil))
+	same(t, "before and after rejected input", before, s.mustTrace(t, e, nil))
 }
 
-// badAction: a refused action leaves the world as it was.
+// badAction checks that a rejected action leaves the world unchanged.
 func (s suite) badAction(t *testing.T) {
 	e, untouched := s.started(t, 42), s.started(t, 42)
 	for _, a := range s.actions(41, steps/2) {
 		for _, wrong := range s.wrongActions() {
 			if _, err := e.Step(wrong); err == nil {
-				t.Errorf("action %v is taken", wrong)
+				t.Errorf("action %v is accepted", wrong)
 			}
 		}
 		one := [][]float64{a}
-		same(t, "with and without refused actions", s.mustTrace(t, untouched, one), s.mustTrace(t, e, one))
+		same(t, "with and without rejected actions", s.mustTrace(t, untouched, one), s.mustTrace(t, e, one))
 	}
 }
 
+// wrongActions returns actions of wrong lengths, and with NaN or infinite entries.
 func (s suite) wrongActions() [][]float64 {
 	n := s.s.ActionDim
 	wrong := [][]float64{nil, make([]float64, n-1), make([]float64, n+1)}
@@ -68,7 +69,7 @@ func (s suite) wrongActions() [][]float64 {
 	return wrong
 }
 
-// frameWhole: a frame is written whole, whatever was in its place.
+// frameWhole checks that a frame overwrites every byte of its buffer.
 func (s suite) frameWhole(t *testing.T) {
 	e := s.started(t, 43)
 	a, b := make([]byte, envs.FrameBytes), bytes.Repeat([]byte{0x5a}, envs.FrameBytes)
@@ -76,14 +77,14 @@ func (s suite) frameWhole(t *testing.T) {
 		must(t, e.Frame(f))
 	}
 	if !bytes.Equal(a, b) {
-		t.Error("a frame depends on what was in its place, or drawing changes the world")
+		t.Error("a frame depends on the previous contents of the buffer, or drawing changes the world")
 	}
 	if bytes.Count(a, a[:1]) == len(a) {
 		t.Error("the frame is empty")
 	}
 }
 
-// allocations: stepping, observing and drawing leave nothing to collect.
+// allocations checks that stepping, observing and drawing do not allocate.
 func (s suite) allocations(t *testing.T) {
 	e := s.started(t, 44)
 	acts := s.actions(45, steps)

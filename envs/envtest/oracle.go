@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// Oracle is a C program round an original's own library, for tests behind a tag:
-// it runs beside us and is asked through its standard input and output.
+// Oracle is a C program around the library of a reference implementation, for tests behind a
+// build tag. It runs as a process next to the test and communicates through its standard
+// input and output.
 type Oracle struct {
 	Build   []string // arguments of cc, without the output
-	Args    []string // of the program
-	Package string   // that the library comes from, for the hint
+	Args    []string // arguments of the program
+	Package string   // Debian package of the library, for the hint
 }
 
-// Start builds the program and runs it until the test ends.
+// Start builds the program and runs it until the end of the test.
 func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "oracle")

@@ -10,8 +10,8 @@ import (
 	"scalewm/envs/vector"
 )
 
-// finite: what a world reports is a number, but for the columns that belong to
-// a step where there was none.
+// finite checks that all reported values are finite, except those of Into columns without a
+// step, and that float32 columns contain float32 numbers.
 func (s suite) finite(t *testing.T) {
 	e := s.started(t, 4)
 	for i, a := range s.actions(5, steps) {
@@ -33,8 +33,8 @@ func (s suite) finite(t *testing.T) {
 	}
 }
 
-// sameStream: a world is a function of its stream and actions, also when it was
-// used before; another stream gives another world.
+// sameStream checks that a world is a function of its stream and actions, even if it was used
+// before, and that another stream gives another start.
 func (s suite) sameStream(t *testing.T) {
 	acts := s.actions(6, steps)
 	used := s.started(t, 7)
@@ -47,7 +47,8 @@ func (s suite) sameStream(t *testing.T) {
 	}
 }
 
-// snapshot: Restore continues exactly, any number of times, in any world of the task.
+// snapshot checks that Restore continues exactly, any number of times, in any world of the
+// task.
 func (s suite) snapshot(t *testing.T) {
 	before, after := s.actions(10, steps), s.actions(11, steps)
 	e := s.started(t, 12)
@@ -63,9 +64,9 @@ func (s suite) snapshot(t *testing.T) {
 	}
 }
 
-// setState: a world is set, without a reset, from a row of another. Without
-// hidden state (no Restarter) it then shows that state and continues exactly;
-// a Restarter continues exactly or says ErrNotExact.
+// setState checks that a new world can be set, without a reset, from a row of another. If it
+// has no hidden state (no Restarter), it must report that state and continue exactly. A
+// Restarter must continue exactly or return ErrNotExact.
 func (s suite) setState(t *testing.T) {
 	e := s.started(t, 14)
 	s.mustTrace(t, e, s.actions(15, steps))
@@ -94,7 +95,7 @@ func (s suite) setState(t *testing.T) {
 	}
 }
 
-// mustStates steps a world and keeps its first state column.
+// mustStates steps a world and returns the values of its first state column.
 func (s suite) mustStates(t *testing.T, e envs.Env, actions [][]float64) [][]float64 {
 	t.Helper()
 	var out [][]float64
@@ -109,7 +110,7 @@ func (s suite) mustStates(t *testing.T, e envs.Env, actions [][]float64) [][]flo
 	return out
 }
 
-// goal: a world whose goal is where it is has solved it, for every goal column.
+// goal checks, for every goal column, that a world solves a goal equal to its state.
 func (s suite) goal(t *testing.T) {
 	e := s.started(t, 17)
 	s.mustTrace(t, e, s.actions(18, steps))
@@ -125,7 +126,7 @@ func (s suite) goal(t *testing.T) {
 	}
 }
 
-// terminated: the flag of a step is that of its column.
+// terminated checks that the flag of a step equals that of its column.
 func (s suite) terminated(t *testing.T) {
 	e := s.started(t, 20)
 	if _, ok := s.s.Column("terminated"); !ok {
@@ -147,7 +148,7 @@ func (s suite) terminated(t *testing.T) {
 	}
 }
 
-// concurrent: worlds side by side on several cores do what they do alone.
+// concurrent checks that worlds that run in parallel compute the same as alone.
 func (s suite) concurrent(t *testing.T) {
 	const n = 4
 	acts := s.actions(22, steps)
@@ -157,7 +158,7 @@ func (s suite) concurrent(t *testing.T) {
 		want[i] = s.mustTrace(t, s.started(t, uint64(30+i)), acts)
 		made = append(made, s.started(t, uint64(30+i)))
 	}
-	must(t, vector.Of(made, n).Each("tracing", 0, n, func(i int) (err error) {
+	must(t, vector.New(made, n).Each("tracing", 0, n, func(i int) (err error) {
 		got[i], err = s.trace(made[i], acts)
 		return err
 	}))
