@@ -37,21 +37,21 @@ var (
 		"evaluate.new": newEvaluation,
 	}
 	methods = map[string]method{
-		"worlds.make":    doing((*worlds).make),
-		"worlds.vary":    doing((*worlds).vary),
-		"worlds.reset":   doing((*worlds).reset),
-		"worlds.step":    doing((*worlds).step),
-		"worlds.set":     doing((*worlds).set),
-		"worlds.observe": doing((*worlds).observe),
-		"worlds.frames":  doing((*worlds).frames),
-		"clips.open":     answering((*clips).open),
-		"clips.clip":     doing((*clips).clip),
-		"clips.step":     doing((*clips).step),
-		"model.encode":   doing((*checkpoint).encode),
-		"model.rollout":  doing((*checkpoint).rollout),
-		"evaluate.next":  answering((*evaluation).next),
-		"evaluate.take":  doing((*evaluation).take),
-		"evaluate.give":  doing((*evaluation).give),
+		"worlds.make":    withoutAnswer((*worlds).make),
+		"worlds.vary":    withoutAnswer((*worlds).vary),
+		"worlds.reset":   withoutAnswer((*worlds).reset),
+		"worlds.step":    withoutAnswer((*worlds).step),
+		"worlds.set":     withoutAnswer((*worlds).set),
+		"worlds.observe": withoutAnswer((*worlds).observe),
+		"worlds.frames":  withoutAnswer((*worlds).frames),
+		"clips.open":     withAnswer((*clips).open),
+		"clips.clip":     withoutAnswer((*clips).clip),
+		"clips.step":     withoutAnswer((*clips).step),
+		"model.encode":   withoutAnswer((*checkpoint).encode),
+		"model.rollout":  withoutAnswer((*checkpoint).rollout),
+		"evaluate.next":  withAnswer((*evaluation).next),
+		"evaluate.take":  withoutAnswer((*evaluation).take),
+		"evaluate.give":  withoutAnswer((*evaluation).give),
 	}
 )
 
@@ -59,7 +59,7 @@ var (
 type method func(object, call) (answer any, again bool, err error)
 
 // answering is a method of one kind of object.
-func answering[T object](f func(T, call) (any, bool, error)) method {
+func withAnswer[T object](f func(T, call) (any, bool, error)) method {
 	return func(o object, c call) (any, bool, error) {
 		if of, ok := o.(T); ok {
 			return f(of, c)
@@ -69,8 +69,8 @@ func answering[T object](f func(T, call) (any, bool, error)) method {
 }
 
 // doing is a method that has no answer.
-func doing[T object](f func(T, call) (bool, error)) method {
-	return answering(func(o T, c call) (any, bool, error) {
+func withoutAnswer[T object](f func(T, call) (bool, error)) method {
+	return withAnswer(func(o T, c call) (any, bool, error) {
 		again, err := f(o, c)
 		return nil, again, err
 	})
@@ -78,7 +78,7 @@ func doing[T object](f func(T, call) (bool, error)) method {
 
 // do does the operation. Whatever it panics with is an error of the call.
 func (c call) do(operation string) (answer string, again bool, err error) {
-	defer caught(&err)
+	defer recoverTo(&err)
 	if f, ok := operations[operation]; ok {
 		v, err := f(c)
 		return text(v, false, err)
@@ -95,13 +95,13 @@ func (c call) do(operation string) (answer string, again bool, err error) {
 		return "", false, err
 	}
 	defer o.use.Unlock()
-	if c.more && o.going != c.identity(operation) {
+	if c.more && o.pending != c.identity(operation) {
 		return "", false, errors.New("another call began on this object before this one ended (hint: one thread at a time, or an object for each)")
 	}
 	v, again, err := f(o.object, c)
-	o.going = ""
+	o.pending = ""
 	if again {
-		o.going = c.identity(operation)
+		o.pending = c.identity(operation)
 	}
 	return text(v, again, err)
 }
@@ -125,7 +125,7 @@ func text(v any, again bool, err error) (string, bool, error) {
 }
 
 // caught turns a panic into an error, which names the line.
-func caught(err *error) {
+func recoverTo(err *error) {
 	if r := recover(); r != nil {
 		_, stack, _ := strings.Cut(string(debug.Stack()), "\npanic(")
 		at := strings.Split(stack, "\n")[min(3, strings.Count(stack, "\n"))] // panic's line, its file, the function, its file
@@ -147,20 +147,20 @@ func (c call) read(into any) error {
 type object interface{ close() error }
 
 // held is an object in the table.
-type held struct {
+type entry struct {
 	object
-	use   sync.Mutex // held during each slice of a call
-	going string     // the identity of a call that has more slices to come
+	use     sync.Mutex // held during each slice of a call
+	pending string     // the identity of a call that has more slices to come
 }
 
 // table holds the objects that handles name. Handles are random numbers that JSON holds exactly: one
 // that was carried into another process names nothing there.
 type table struct {
 	mu   sync.Mutex
-	open map[uint64]*held
+	open map[uint64]*entry
 }
 
-var objects = table{open: map[uint64]*held{}}
+var objects = table{open: map[uint64]*entry{}}
 
 var errHandle = errors.New("there is no such object: it was closed (hint: make a new one)")
 
@@ -170,14 +170,14 @@ func (t *table) add(o object) uint64 {
 	for {
 		handle := 1 + rand.Uint64N(1<<53-1)
 		if _, taken := t.open[handle]; !taken {
-			t.open[handle] = &held{object: o}
+			t.open[handle] = &entry{object: o}
 			return handle
 		}
 	}
 }
 
 // take gives an object to one caller at a time, who unlocks it.
-func (t *table) take(handle uint64) (*held, error) {
+func (t *table) take(handle uint64) (*entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o, ok := t.open[handle]

@@ -56,7 +56,7 @@ func loadCheckpoint(c call) (any, error) {
 func (m *checkpoint) latent() int { return m.info.Patches * m.info.Dim }
 
 // going does the pieces of a long call, n of them, until the caller wants to look for Ctrl-C.
-func (m *checkpoint) going(c call, n int, piece func(from int) (done int, err error)) (again bool, err error) {
+func (m *checkpoint) inSlices(c call, n int, piece func(from int) (done int, err error)) (again bool, err error) {
 	if !c.more {
 		m.at = 0
 	}
@@ -81,7 +81,7 @@ func (m *checkpoint) encode(c call) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return m.going(c, n, func(from int) (int, error) {
+	return m.inSlices(c, n, func(from int) (int, error) {
 		k := min(framesAtOnce, n-from)
 		return k, m.encoder.Latents(context.Background(), out[from*m.latent():(from+k)*m.latent()], frames[from*size:(from+k)*size])
 	})
@@ -115,7 +115,7 @@ func (m *checkpoint) rollout(c call) (again bool, err error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return false, err
 	}
-	return m.going(c, all, func(from int) (k int, err error) {
+	return m.inSlices(c, all, func(from int) (k int, err error) {
 		e := from / q.Candidates
 		k = min(candidatesAtOnce, (e+1)*q.Candidates-from)
 		of := func(x []float32) []float32 { return x[e*m.latent() : (e+1)*m.latent()] } // the episode's part

@@ -14,23 +14,23 @@ import (
 
 // clips are those of a data set as a training sees them: its split, order and scaling.
 type clips struct {
-	wants  clipsWanted
-	ctx    context.Context
-	cancel context.CancelFunc
-	opened chan struct{} // closed once what follows is there
-	err    error
-	about  clipsAbout
-	src    *hdf5.File
-	frames dataset.FrameReader
-	shut   func() error // of frames
-	cuts   []dataset.Clip
-	scaler dataset.Moments
-	column [][]float64     // values of the columns that are asked for, of all rows
-	pick   *dataset.Loader // of single clips
-	batch  *dataset.Loader // of batches; nil before the first
-	batchN int             // clips of these
-	news   chan progress
-	found  chan fetched // what a call that was not waited for to its end is at
+	request     clipsRequest
+	ctx         context.Context
+	cancel      context.CancelFunc
+	opened      chan struct{} // closed once what follows is there
+	err         error
+	info        clipsInfo
+	src         *hdf5.File
+	frames      dataset.FrameReader
+	closeFrames func() error // of frames
+	cuts        []dataset.Clip
+	scaler      dataset.Moments
+	column      [][]float64     // values of the columns that are asked for, of all rows
+	pick        *dataset.Loader // of single clips
+	batch       *dataset.Loader // of batches; nil before the first
+	batchN      int             // clips of these
+	news        chan progress
+	pending     chan fetched // what a call that was not waited for to its end is at
 }
 
 type fetched struct {
@@ -38,8 +38,8 @@ type fetched struct {
 	err error
 }
 
-// clipsWanted is the request of clips.new.
-type clipsWanted struct {
+// clipsRequest is the request of clips.new.
+type clipsRequest struct {
 	Path       string   `json:"path"`
 	Frames     int      `json:"frames"` // T
 	Skip       int      `json:"skip"`
@@ -52,8 +52,8 @@ type clipsWanted struct {
 	Workers    int      `json:"workers"`
 }
 
-// clipsAbout is what clips.open answers.
-type clipsAbout struct {
+// clipsInfo is what clips.open answers.
+type clipsInfo struct {
 	Want       string       `json:"want"` // "done"
 	Clips      int          `json:"clips"`
 	Rows       int          `json:"rows"`
@@ -62,10 +62,10 @@ type clipsAbout struct {
 	Actions    int          `json:"actions"` // numbers of a row
 	ActionMean []float64    `json:"action_mean"`
 	ActionStd  []float64    `json:"action_std"`
-	Columns    []columnSays `json:"columns"`
+	Columns    []columnInfo `json:"columns"`
 }
 
-type columnSays struct {
+type columnInfo struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Width int    `json:"width"`
@@ -74,21 +74,21 @@ type columnSays struct {
 // newClips begins to open a data set, which takes a while for a large one: {"path", ...} gives {"handle"}.
 func newClips(c call) (any, error) {
 	d := &clips{opened: make(chan struct{}), news: make(chan progress, 1)}
-	if err := c.read(&d.wants); err != nil {
+	if err := c.read(&d.request); err != nil {
 		return nil, err
 	}
-	if w := d.wants; w.Frames < 1 || w.Skip < 1 || w.Size < 0 || w.Size > hdf5.MaxFrameSize || w.Workers < 0 || !slices.Contains([]string{"train", "val", "all"}, w.Split) {
+	if w := d.request; w.Frames < 1 || w.Skip < 1 || w.Size < 0 || w.Size > hdf5.MaxFrameSize || w.Workers < 0 || !slices.Contains([]string{"train", "val", "all"}, w.Split) {
 		return nil, fmt.Errorf("clips of %d frames, %d rows apart, %d pixels, %d workers, split %q (hint: frames and skip from 1, split train, val or all)", w.Frames, w.Skip, w.Size, w.Workers, w.Split)
 	}
-	for i, name := range d.wants.Columns {
-		if slices.Contains([]string{"pixels", "action", "row", "episode"}, name) || slices.Contains(d.wants.Columns[:i], name) {
+	for i, name := range d.request.Columns {
+		if slices.Contains([]string{"pixels", "action", "row", "episode"}, name) || slices.Contains(d.request.Columns[:i], name) {
 			return nil, fmt.Errorf("the column %s is a part of the clips already (hint: leave it out; action_mean and action_std undo the scaling of actions)", name)
 		}
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(d.opened)
-		defer caught(&d.err)
+		defer recoverTo(&d.err)
 		d.err = d.begin()
 	}()
 	return map[string]uint64{"handle": objects.add(d)}, nil
@@ -96,7 +96,7 @@ func newClips(c call) (any, error) {
 
 // begin opens the data set.
 func (d *clips) begin() (err error) {
-	w := d.wants
+	w := d.request
 	protocol, err := dataset.ParseProtocol(w.Protocol)
 	if err != nil {
 		return err
@@ -127,8 +127,8 @@ func (d *clips) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	d.about = clipsAbout{Want: "done", Clips: len(d.cuts), Rows: d.src.Rows(), Episodes: len(d.src.Episodes()), FrameSize: d.src.FrameSize(), Actions: action.Width,
-		ActionMean: d.scaler.Mean, ActionStd: d.scaler.Std, Columns: []columnSays{}}
+	d.info = clipsInfo{Want: "done", Clips: len(d.cuts), Rows: d.src.Rows(), Episodes: len(d.src.Episodes()), FrameSize: d.src.FrameSize(), Actions: action.Width,
+		ActionMean: d.scaler.Mean, ActionStd: d.scaler.Std, Columns: []columnInfo{}}
 	for _, name := range w.Columns {
 		col, err := dataset.FindColumn(d.src, name)
 		if err != nil {
@@ -142,30 +142,30 @@ func (d *clips) begin() (err error) {
 			return err
 		}
 		d.column = append(d.column, values)
-		d.about.Columns = append(d.about.Columns, columnSays{col.Name, col.DType, col.Width})
+		d.info.Columns = append(d.info.Columns, columnInfo{col.Name, col.DType, col.Width})
 	}
-	d.frames, d.shut = dataset.Original(d.src), func() error { return nil }
+	d.frames, d.closeFrames = dataset.Original(d.src), func() error { return nil }
 	if w.Size != 0 && w.Size != d.src.FrameSize() {
-		set, err := dataset.Resized(d.ctx, d.src, dataset.ResizeOptions{Size: w.Size, Workers: w.Workers, Path: w.Path}, func(done, total int64, note string) { tell(d.news, done, total, note) })
+		set, err := dataset.Resized(d.ctx, d.src, dataset.ResizeOptions{Size: w.Size, Workers: w.Workers, Path: w.Path}, func(done, total int64, note string) { publish(d.news, done, total, note) })
 		if err != nil {
 			return err
 		}
-		d.frames, d.shut, d.about.FrameSize = set, set.Close, w.Size
+		d.frames, d.closeFrames, d.info.FrameSize = set, set.Close, w.Size
 	}
 	d.pick, err = d.loader(1)
 	return err
 }
 
 func (d *clips) loader(batch int) (*dataset.Loader, error) {
-	return dataset.NewLoader(d.src, d.frames, d.cuts, dataset.LoaderOptions{Batch: batch, Frames: d.wants.Frames, Skip: d.wants.Skip, Seed: d.wants.Seed,
-		Workers: d.wants.Workers, Action: d.scaler})
+	return dataset.NewLoader(d.src, d.frames, d.cuts, dataset.LoaderOptions{Batch: batch, Frames: d.request.Frames, Skip: d.request.Skip, Seed: d.request.Seed,
+		Workers: d.request.Workers, Action: d.scaler})
 }
 
-// open waits until the data set is open: {"want": "progress", ...} or clipsAbout.
+// open waits until the data set is open: {"want": "progress", ...} or clipsInfo.
 func (d *clips) open(call) (answer any, again bool, err error) {
 	select {
 	case <-d.opened:
-		return d.about, false, d.err
+		return d.info, false, d.err
 	case p := <-d.news:
 		return p, false, nil
 	case <-time.After(slice):
@@ -202,9 +202,9 @@ func (d *clips) step(c call) (again bool, err error) {
 		return false, fmt.Errorf("step %d of batches of %d (hint: steps are numbered from 0, a batch has one clip at least)", q.Step, q.Batch)
 	}
 	if d.batch == nil || d.batchN != q.Batch {
-		if d.found != nil { // nobody waits for it any more
-			<-d.found
-			d.found = nil
+		if d.pending != nil { // nobody waits for it any more
+			<-d.pending
+			d.pending = nil
 		}
 		if d.batch != nil {
 			d.batch.Close()
@@ -234,21 +234,21 @@ func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Ba
 		return false, err
 	}
 	if !c.more {
-		if d.found != nil { // of a call that was interrupted
-			<-d.found
+		if d.pending != nil { // of a call that was interrupted
+			<-d.pending
 		}
 		found := make(chan fetched, 1)
-		d.found = found
+		d.pending = found
 		go func() {
 			var f fetched
 			defer func() { found <- f }()
-			defer caught(&f.err)
+			defer recoverTo(&f.err)
 			f.Batch, f.err = fetch()
 		}()
 	}
 	select {
-	case f := <-d.found:
-		d.found = nil
+	case f := <-d.pending:
+		d.pending = nil
 		if f.err != nil {
 			return false, f.err
 		}
@@ -261,13 +261,13 @@ func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Ba
 // check refuses buffers of other sizes than fill writes: frames, actions, the numbers of the file's
 // rows (int32) and of the episodes (int32), and each column.
 func (d *clips) check(buffers [][]byte, n int) error {
-	frames := n * d.wants.Frames
-	pixels := frames * 3 * d.about.FrameSize * d.about.FrameSize
-	if d.wants.Normalised {
+	frames := n * d.request.Frames
+	pixels := frames * 3 * d.info.FrameSize * d.info.FrameSize
+	if d.request.Normalised {
 		pixels *= 4
 	}
-	sizes := []int{pixels, 4 * frames * d.wants.Skip * d.about.Actions, 4 * frames, 4 * n}
-	for _, col := range d.about.Columns {
+	sizes := []int{pixels, 4 * frames * d.request.Skip * d.info.Actions, 4 * frames, 4 * n}
+	for _, col := range d.info.Columns {
 		sizes = append(sizes, frames*col.Width*sizeOf(col.DType))
 	}
 	if len(buffers) != len(sizes) {
@@ -283,7 +283,7 @@ func (d *clips) check(buffers [][]byte, n int) error {
 
 // fill writes a batch to buffers.
 func (d *clips) fill(buffers [][]byte, b *dataset.Batch) error {
-	if d.wants.Normalised {
+	if d.request.Normalised {
 		if err := d.normalise(buffers[0], b); err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (d *clips) fill(buffers [][]byte, b *dataset.Batch) error {
 	copy(buffers[1], bytesOf(b.Actions))
 	copy(buffers[2], bytesOf(b.Rows))
 	copy(buffers[3], bytesOf(b.Episode))
-	for i, col := range d.about.Columns {
+	for i, col := range d.info.Columns {
 		size := col.Width * sizeOf(col.DType)
 		for k, row := range b.Rows {
 			store(buffers[4+i][k*size:], col.DType, d.column[i][int(row)*col.Width:][:col.Width])
@@ -316,12 +316,12 @@ func (d *clips) normalise(dst []byte, b *dataset.Batch) error {
 			table[c][v] = (float32(v)/255 - pixelMean[c]) / pixelStd[c]
 		}
 	}
-	n := d.about.FrameSize * d.about.FrameSize
+	n := d.info.FrameSize * d.info.FrameSize
 	out, err := typed[float32](dst, len(dst)/4, "normalised frames")
 	if err != nil {
 		return err
 	}
-	return parallel.For(d.ctx, d.wants.Workers, len(b.Rows), func(_, i int) error {
+	return parallel.For(d.ctx, d.request.Workers, len(b.Rows), func(_, i int) error {
 		rgb, planes := b.Pixels[i*3*n:(i+1)*3*n], out[i*3*n:(i+1)*3*n]
 		for p := range n {
 			planes[p], planes[n+p], planes[2*n+p] = table[0][rgb[3*p]], table[1][rgb[3*p+1]], table[2][rgb[3*p+2]]
@@ -333,8 +333,8 @@ func (d *clips) normalise(dst []byte, b *dataset.Batch) error {
 func (d *clips) close() error {
 	d.cancel()
 	<-d.opened
-	if d.found != nil {
-		<-d.found
+	if d.pending != nil {
+		<-d.pending
 	}
 	var errs []error
 	for _, l := range []*dataset.Loader{d.pick, d.batch} {
@@ -342,8 +342,8 @@ func (d *clips) close() error {
 			errs = append(errs, l.Close())
 		}
 	}
-	if d.shut != nil {
-		errs = append(errs, d.shut())
+	if d.closeFrames != nil {
+		errs = append(errs, d.closeFrames())
 	}
 	if d.src != nil {
 		errs = append(errs, d.src.Close())

@@ -15,13 +15,13 @@ import (
 
 // evaluation runs beside its caller, who owns the model and is asked for what the model says.
 type evaluation struct {
-	model   *external.Model
-	asked   *external.Question // by the caller's last evaluate.next, and not yet answered
-	cancel  context.CancelFunc
-	news    chan progress
-	ended   chan struct{}
-	outcome outcome
-	err     error
+	model    *external.Model
+	question *external.Question // by the caller's last evaluate.next, and not yet answered
+	cancel   context.CancelFunc
+	news     chan progress
+	ended    chan struct{}
+	outcome  outcome
+	err      error
 }
 
 // outcome is what an evaluation leaves, as `scalewm eval --json` prints it, and its notes.
@@ -75,7 +75,7 @@ func newEvaluation(c call) (any, error) {
 	}
 	go func() {
 		defer close(e.ended)
-		defer caught(&e.err)
+		defer recoverTo(&e.err)
 		defer dev.Close()
 		e.outcome.Evaluated, e.err = run.Run(ctx, who)
 	}()
@@ -85,10 +85,10 @@ func newEvaluation(c call) (any, error) {
 // Begin, Progress, Note, End and Failed implement pipeline.Listener. Of progress the newest counts.
 func (e *evaluation) Begin(string, int, int) {}
 
-func (e *evaluation) Progress(done, total int64, note string) { tell(e.news, done, total, note) }
+func (e *evaluation) Progress(done, total int64, note string) { publish(e.news, done, total, note) }
 
 // tell leaves progress for whoever asks next, in place of what nobody has asked for.
-func tell(news chan progress, done, total int64, note string) {
+func publish(news chan progress, done, total int64, note string) {
 	select {
 	case <-news:
 	default:
@@ -106,12 +106,12 @@ func (e *evaluation) Failed(string, error) {}
 // next waits for what the evaluation wants: an external.Question, {"want": "progress"}, or
 // {"want": "done", "outcome"}.
 func (e *evaluation) next(c call) (answer any, again bool, err error) {
-	if e.asked != nil {
-		return nil, false, fmt.Errorf("the question %q is not answered yet", e.asked.Want)
+	if e.question != nil {
+		return nil, false, fmt.Errorf("the question %q is not answered yet", e.question.Want)
 	}
 	select {
-	case e.asked = <-e.model.Questions():
-		return e.asked, false, nil
+	case e.question = <-e.model.Questions():
+		return e.question, false, nil
 	case p := <-e.news:
 		return p, false, nil
 	case <-e.ended:
@@ -126,11 +126,11 @@ func (e *evaluation) next(c call) (answer any, again bool, err error) {
 
 // take copies the arrays of the last question to buffers, one for each.
 func (e *evaluation) take(c call) (again bool, err error) {
-	if e.asked == nil || len(c.buffers) != len(e.asked.In) {
+	if e.question == nil || len(c.buffers) != len(e.question.In) {
 		return false, fmt.Errorf("%d buffers for the arrays of a question (hint: evaluate.next says which)", len(c.buffers))
 	}
-	for i, a := range e.asked.In {
-		if err := fits(c.buffers[i], len(a.Bytes), e.asked.Want); err != nil {
+	for i, a := range e.question.In {
+		if err := fits(c.buffers[i], len(a.Bytes), e.question.Want); err != nil {
 			return false, err
 		}
 		copy(c.buffers[i], a.Bytes)
@@ -140,17 +140,17 @@ func (e *evaluation) take(c call) (again bool, err error) {
 
 // give answers the last question with a buffer; one that asks for nothing, with none.
 func (e *evaluation) give(c call) (again bool, err error) {
-	if e.asked == nil || len(c.buffers) > 1 {
+	if e.question == nil || len(c.buffers) > 1 {
 		return false, fmt.Errorf("%d buffers as the answer to a question (hint: evaluate.next says what is asked)", len(c.buffers))
 	}
 	var answer []byte
 	if len(c.buffers) == 1 {
 		answer = c.buffers[0]
 	}
-	if err := e.model.Answer(e.asked, answer); err != nil {
+	if err := e.model.Answer(e.question, answer); err != nil {
 		return false, err
 	}
-	e.asked = nil
+	e.question = nil
 	return false, nil
 }
 

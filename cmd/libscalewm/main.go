@@ -44,7 +44,7 @@ func scalewm_abi() C.int32_t { return abi }
 func scalewm_free(answer *C.char) { C.free(unsafe.Pointer(answer)) }
 
 //export scalewm_call
-func scalewm_call(operation *C.char, handle C.uint64_t, goOn C.int32_t, request *C.char, buffers *C.scalewm_buffer, n C.int32_t, answer **C.char) C.int32_t {
+func scalewm_call(operation *C.char, handle C.uint64_t, resume C.int32_t, request *C.char, buffers *C.scalewm_buffer, n C.int32_t, answer **C.char) C.int32_t {
 	if answer == nil || operation == nil {
 		return failed
 	}
@@ -52,7 +52,7 @@ func scalewm_call(operation *C.char, handle C.uint64_t, goOn C.int32_t, request 
 	var memory [][]byte
 	text, again, err := "", false, error(nil)
 	if memory, err = memoryOf(buffers, int(n)); err == nil {
-		c := call{handle: uint64(handle), more: goOn != 0, buffers: memory}
+		c := call{handle: uint64(handle), more: resume != 0, buffers: memory}
 		if request != nil {
 			c.request = []byte(C.GoString(request))
 		}

@@ -29,7 +29,7 @@ type worlds struct {
 	n       int
 	workers int
 	watched []envs.Column // Width numbers of DType; the frame is so many uint8
-	made    []envs.Env    // while there are fewer than n
+	created []envs.Env    // while there are fewer than n
 	all     *vector.Worlds
 	streams []*rand.Rand // nil before the first seed
 	actions []float64    // (n, A)
@@ -90,7 +90,7 @@ func (w *worlds) watch(names []string) error {
 
 func (w *worlds) close() error {
 	if w.all == nil {
-		w.all = vector.New(w.made, 1)
+		w.all = vector.New(w.created, 1)
 	}
 	return w.all.Close()
 }
@@ -108,7 +108,7 @@ func (w *worlds) each(c call, what string, work func(i int) error) (again bool, 
 	for w.at < w.n {
 		to := min(w.at+run, w.n)
 		err := w.all.Each(what, w.at, to, func(i int) (err error) {
-			defer caught(&err)
+			defer recoverTo(&err)
 			return work(i)
 		})
 		if w.at = to; w.err == nil {
@@ -126,17 +126,17 @@ func (w *worlds) each(c call, what string, work func(i int) error) (again bool, 
 
 // make makes the worlds of a new handle.
 func (w *worlds) make(call) (again bool, err error) {
-	for start := time.Now(); len(w.made) < w.n; {
+	for start := time.Now(); len(w.created) < w.n; {
 		if time.Since(start) > slice {
 			return true, nil
 		}
 		e, err := w.task.New(w.options)
 		if err != nil {
-			return false, fmt.Errorf("making world %d of %d: %w", len(w.made), w.n, err)
+			return false, fmt.Errorf("making world %d of %d: %w", len(w.created), w.n, err)
 		}
-		w.made = append(w.made, e)
+		w.created = append(w.created, e)
 	}
-	w.all = vector.New(w.made, w.workers)
+	w.all = vector.New(w.created, w.workers)
 	return false, nil
 }
 
@@ -149,7 +149,7 @@ func (w *worlds) chosen(mask []byte) (func(i int) bool, error) {
 }
 
 // parts checks that the call has so many buffers and then those of the watched columns.
-func (w *worlds) parts(c call, own int) error {
+func (w *worlds) checkBuffers(c call, own int) error {
 	if len(c.buffers) != own+len(w.watched) {
 		return fmt.Errorf("%d buffers, not %d", len(c.buffers), own+len(w.watched))
 	}
@@ -162,7 +162,7 @@ func (w *worlds) parts(c call, own int) error {
 }
 
 // show writes the watched columns of world i.
-func (w *worlds) show(i int, out [][]byte) error {
+func (w *worlds) writeWatched(i int, out [][]byte) error {
 	e := w.all.World(i)
 	widest := len(w.scratch) / w.n
 	for j, v := range w.watched {
@@ -185,10 +185,10 @@ func (w *worlds) show(i int, out [][]byte) error {
 
 // observe writes what is watched.
 func (w *worlds) observe(c call) (bool, error) {
-	if err := w.parts(c, 0); err != nil {
+	if err := w.checkBuffers(c, 0); err != nil {
 		return false, err
 	}
-	return w.each(c, "observing", func(i int) error { return w.show(i, c.buffers) })
+	return w.each(c, "observing", func(i int) error { return w.writeWatched(i, c.buffers) })
 }
 
 // frames draws all worlds into one buffer (n, FrameBytes).
@@ -208,7 +208,7 @@ func (w *worlds) frames(c call) (bool, error) {
 // reset starts an episode in the chosen worlds (buffer 0). Buffer 1 has a seed for each world,
 // int64; one below 0 lets the world go on with the random numbers that it has.
 func (w *worlds) reset(c call) (bool, error) {
-	if err := w.parts(c, 2); err != nil {
+	if err := w.checkBuffers(c, 2); err != nil {
 		return false, err
 	}
 	chosen, err := w.chosen(c.buffers[0])
@@ -228,7 +228,7 @@ func (w *worlds) reset(c call) (bool, error) {
 				return err
 			}
 		}
-		return w.show(i, c.buffers[2:])
+		return w.writeWatched(i, c.buffers[2:])
 	})
 }
 
@@ -244,7 +244,7 @@ func (w *worlds) restart(i int) error {
 // float64, and whether the episode ended, a byte, both 0 where one started. Where
 // envs.CheckAction refuses the action of one world, none moves.
 func (w *worlds) step(c call) (bool, error) {
-	if err := w.parts(c, 4); err != nil {
+	if err := w.checkBuffers(c, 4); err != nil {
 		return false, err
 	}
 	reset := func(int) bool { return false }
@@ -284,7 +284,7 @@ func (w *worlds) step(c call) (bool, error) {
 				ended[i] = 1
 			}
 		}
-		return w.show(i, c.buffers[4:])
+		return w.writeWatched(i, c.buffers[4:])
 	})
 }
 
@@ -296,7 +296,7 @@ func (w *worlds) set(c call) (bool, error) {
 		What    string   `json:"what"`
 		Columns []column `json:"columns"`
 	}
-	if err := errors.Join(c.read(&q), w.parts(c, 2)); err != nil {
+	if err := errors.Join(c.read(&q), w.checkBuffers(c, 2)); err != nil {
 		return false, err
 	}
 	chosen, err := w.chosen(c.buffers[0])
@@ -328,7 +328,7 @@ func (w *worlds) set(c call) (bool, error) {
 				return err
 			}
 		}
-		return w.show(i, c.buffers[2:])
+		return w.writeWatched(i, c.buffers[2:])
 	})
 }
 

@@ -182,7 +182,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("an operation that panics: %v", err)
 	}
 	h := newOf(t, "tworoom", 40)
-	methods["test.world"] = doing(func(w *worlds, c call) (bool, error) {
+	methods["test.world"] = withoutAnswer(func(w *worlds, c call) (bool, error) {
 		return w.each(c, "trying", func(i int) error {
 			if i == 7 {
 				panic(fmt.Sprint("world ", i))

@@ -20,6 +20,7 @@ import (
 
 // The world (docs/sources.md#cube-world). Lengths are in metres, angles in radians.
 const (
+	// Sizes of qpos, qvel and ctrl of the compiled scene.
 	nq, nv, nu  = 21, 20, 7
 	actionDim   = 5
 	joints      = 6  // of the arm: the first entries of qpos, qvel and ctrl
@@ -45,6 +46,7 @@ var (
 	home = [joints]float64{-math.Pi / 2, -math.Pi / 2, math.Pi / 2, -math.Pi / 2, -math.Pi / 2, 0}
 )
 
+// actionTypeSwitch is the name of the switch for the type of actions.
 const actionTypeSwitch = "action_dtype"
 
 var spec = &envs.Spec{
@@ -53,8 +55,11 @@ var spec = &envs.Spec{
 	Title:     "OGBench Cube",
 	ActionDim: actionDim,
 	Columns: []envs.Column{
+		// MuJoCo's state, in the model's order of joints.
 		{Name: "qpos", DType: "float64", Width: nq, Doc: "six joints of the arm, eight of the gripper in radians; cube x, y, z in metres and quaternion w, x, y, z"},
 		{Name: "qvel", DType: "float64", Width: nv, Doc: "their velocities, the cube's turning as three numbers"},
+		// The observation of OGBench's states, and its unscaled parts under the names that
+		// stable-worldmodel records. The effector's pose and the contact lag by one physics step.
 		{Name: "observation", DType: "float64", Width: 28, Doc: "what follows, scaled: joints, velocities, effector, cos and sin of its yaw, opening, contact; cube, quaternion, cos and sin of its yaw"},
 		{Name: "proprio_joint_pos", DType: "float64", Width: joints, Doc: "the arm's joints in radians"},
 		{Name: "proprio_joint_vel", DType: "float64", Width: joints, Doc: "in rad/s"},
@@ -66,9 +71,11 @@ var spec = &envs.Spec{
 		{Name: "privileged_block_0_pos", DType: "float64", Width: 3, Doc: "cube x, y, z in metres"},
 		{Name: "privileged_block_0_quat", DType: "float64", Width: 4, Doc: "its rotation, w, x, y, z"},
 		{Name: "privileged_block_0_yaw", DType: "float64", Width: 1, Angle: []int{0}, Doc: "its angle about z"},
+		// The goal, also of a collected episode.
 		{Name: "privileged_target_block_pos", DType: "float64", Width: 3, Goal: true, Doc: "where the cube ought to be: the goal, or what the collecting policy aims at"},
 		{Name: "privileged_target_block_yaw", DType: "float64", Width: 1, Angle: []int{0}, Goal: true, Doc: "and its angle there, which no rule asks for"},
 		{Name: "time", DType: "float64", Width: 1, Doc: "seconds since the reset"},
+		// Hidden state, needed to restart inside an episode exactly.
 		{Name: mjenv.WarmstartColumn, DType: "float64", Width: nv, Doc: "where the contact solver starts in the next step"},
 		{Name: "sim_pinch_xpos", DType: "float64", Width: 3, Doc: "the effector's place that the next step's controller starts from"},
 		{Name: "sim_pinch_xmat", DType: "float64", Width: 9, Doc: "and its rotation matrix, rows first"},
@@ -82,6 +89,7 @@ var spec = &envs.Spec{
 	Qs: []envs.Q{
 		{Name: "full", Columns: fullColumns, Parts: fullParts, Of: fullQ},
 		{Name: "half", Printed: true, Columns: fullColumns[:2], Parts: fullParts[:5], Of: halfQ},
+		// The three-index slices have no spare capacity, so append copies them.
 		{Name: "native", Columns: append(fullColumns[:4:4], "proprio_gripper_contact", "proprio_joint_pos", "privileged_block_0_yaw"),
 			Parts: append(fullParts[:9:9], "contact", "cos pan", "sin pan", "cos lift", "sin lift", "cos elbow", "sin elbow",
 				"cos wrist 1", "sin wrist 1", "cos wrist 3", "sin wrist 3", "cos 4 block yaw", "sin 4 block yaw"),

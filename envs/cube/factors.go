@@ -27,6 +27,7 @@ var factors = []envs.Factor{
 // adorn writes the values that stable-worldmodel sets in the scene at every reset.
 func adorn(scene *element, l mjenv.Look) error {
 	size, light, floor := l["cube.size"][0], l["light.intensity"][0], l["floor.color"]
+	// The gripper's two materials share a colour, to which the alpha 1 is added.
 	gripper := append(slices.Clone(l["agent.color"]), 1)
 	for _, c := range []struct {
 		tag, name, attr string
@@ -54,8 +55,10 @@ func adorn(scene *element, l mjenv.Look) error {
 func cameraAxes(degrees []float64) []float64 {
 	sz, cz := math.Sincos(degrees[0] * (math.Pi / 180))
 	sx, cx := math.Sincos(degrees[1] * (math.Pi / 180))
+	// The rotation matrix Rx·Rz.
 	turn := [3]vec3{{cz, -sz, 0}, {cx * sz, cx * cz, -sx}, {sx * sz, sx * cz, cx}}
 	var axes []float64
+	// The axes of the camera front_pixels in the model files.
 	for _, a := range [2]vec3{{0, 1, 0}, {-.628, .001, .778}} {
 		for _, row := range turn {
 			axes = append(axes, row[0]*a[0]+row[1]*a[1]+row[2]*a[2])

@@ -49,6 +49,7 @@ func newHand() (*hand, error) {
 // as the iterations get. It starts from angles and writes the result there.
 func (h *hand) reach(to transform, angles []float64) error {
 	copy(h.qpos, angles)
+	// Damped least squares: linearise at the current joints, step, repeat.
 	for range solverSteps {
 		if err := h.locate(); err != nil {
 			return err
@@ -81,6 +82,7 @@ func (h *hand) locate() error {
 
 // miss computes the pose error and reports whether it is within the tolerance.
 func (h *hand) miss(to transform) bool {
+	// The rotation error as a rotation vector in the world frame, which matches MuJoCo's Jacobian.
 	turn := to.rot.mul(quatOf(h.mat).inverse()).velocity()
 	for i := range 3 {
 		h.err[i], h.err[3+i] = to.at[i]-h.at[i], turn[i]
@@ -112,6 +114,7 @@ func (h *hand) solve() {
 		}
 		h.normal[i][i] += solverDamp
 	}
+	// A copy, since eliminate works in place.
 	x := h.err
 	eliminate(&h.normal, &x)
 	widest := 0.0
@@ -134,6 +137,7 @@ func (h *hand) solve() {
 // overwrites a.
 func eliminate(a *[joints][joints]float64, b *[joints]float64) {
 	for c := range joints {
+		// Partial pivoting: the row with the largest entry in column c.
 		p := c
 		for i := c + 1; i < joints; i++ {
 			if math.Abs(a[i][c]) > math.Abs(a[p][c]) {
@@ -150,6 +154,7 @@ func eliminate(a *[joints][joints]float64, b *[joints]float64) {
 			b[i] -= f * b[c]
 		}
 	}
+	// Back substitution.
 	for c := joints - 1; c >= 0; c-- {
 		for j := c + 1; j < joints; j++ {
 			b[c] -= a[c][j] * b[j]

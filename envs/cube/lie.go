@@ -59,6 +59,7 @@ func (a quat) velocity() vec3 {
 	axis := vec3{a[1], a[2], a[3]}
 	sine := math.Sqrt(axis[0]*axis[0] + axis[1]*axis[1] + axis[2]*axis[2])
 	if sine < tiny {
+		// No rotation: any axis will do, the angle is 0.
 		axis = vec3{1, 0, 0}
 	} else {
 		inv := 1 / sine
@@ -83,11 +84,13 @@ func quatOf(m []float64) (q quat) {
 		q[1] = 0.25 * (m[7] - m[5]) / q[0]
 		q[2] = 0.25 * (m[2] - m[6]) / q[0]
 		q[3] = 0.25 * (m[3] - m[1]) / q[0]
+	// x is the largest of x, y, z.
 	case m[0] > m[4] && m[0] > m[8]:
 		q[1] = 0.5 * math.Sqrt(1+m[0]-m[4]-m[8])
 		q[0] = 0.25 * (m[7] - m[5]) / q[1]
 		q[2] = 0.25 * (m[1] + m[3]) / q[1]
 		q[3] = 0.25 * (m[2] + m[6]) / q[1]
+	// y is the largest.
 	case m[4] > m[8]:
 		q[2] = 0.5 * math.Sqrt(1-m[0]+m[4]-m[8])
 		q[0] = 0.25 * (m[2] - m[6]) / q[2]
@@ -109,6 +112,7 @@ func (a quat) normalized() quat {
 	if n < tiny {
 		return quat{1}
 	}
+	// MuJoCo multiplies by the inverse; a division would differ in the last bits.
 	if math.Abs(n-1) > tiny {
 		inv := 1 / n
 		return quat{a[0] * inv, a[1] * inv, a[2] * inv, a[3] * inv}
@@ -118,6 +122,7 @@ func (a quat) normalized() quat {
 
 // of returns the composition a·p: the pose p, given relative to a, in a's frame.
 func (a transform) of(p transform) transform {
+	// Rotation and translation of p are both expressed in a's frame.
 	t := a.rot.apply(p.at)
 	return transform{a.rot.mul(p.rot), vec3{t[0] + a.at[0], t[1] + a.at[1], t[2] + a.at[2]}}
 }

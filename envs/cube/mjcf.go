@@ -97,6 +97,7 @@ func (e *element) include(other *element) {
 	for _, theirs := range other.Children {
 		ours := e.section(theirs.tag())
 		for _, a := range theirs.Attrs {
+			// For example the attributes of <option> and <compiler>, which exist once.
 			ours.set(a.Name.Local, a.Value)
 		}
 		ours.Children = append(ours.Children, theirs.Children...)
@@ -118,6 +119,7 @@ func (e *element) attach(at, other *element, prefix string) {
 	})
 	frame := &element{XMLName: xml.Name{Local: "body"}}
 	frame.set("name", prefix)
+	// Its bodies move into the frame; all other sections are merged by include.
 	world := other.section("worldbody")
 	frame.Children, world.Children = world.Children, nil
 	at.Children = append(at.Children, frame)

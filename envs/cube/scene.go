@@ -24,6 +24,7 @@ const Variable = "SCALEWM_OGBENCH"
 const (
 	Folder   = "descriptions"
 	MainFile = "floor_wall.xml"
+	// armFile is the model of the arm, of which the controller has a copy.
 	armFile  = "universal_robots_ur5e/ur5e.xml"
 )
 
@@ -52,6 +53,7 @@ func findFiles() (string, error) {
 // assemble joins the model files to one scene, in the same order as OGBench does. The order
 // determines the indices of bodies and joints, and so the layout of qpos.
 func assemble(files fs.FS, l mjenv.Look) (string, error) {
+	// Read all documents first, so that a missing file is an error before anything is built.
 	part := map[string]*element{}
 	for name, file := range map[string]string{"arena": MainFile, "cubes": "cube_outer.xml", "cube": "cube_inner.xml",
 		"ur5e": armFile, "gripper": "robotiq_2f85/2f85.xml"} {
@@ -64,6 +66,7 @@ func assemble(files fs.FS, l mjenv.Look) (string, error) {
 	if err := xml.Unmarshal(additions, own); err != nil {
 		return "", err
 	}
+	// The arm's own lights and keyframe would change the frames and the number of states.
 	part["ur5e"].drop("light", "keyframe")
 	part["ur5e"].locate("universal_robots_ur5e")
 	part["gripper"].locate("robotiq_2f85")
@@ -71,10 +74,12 @@ func assemble(files fs.FS, l mjenv.Look) (string, error) {
 		return "", err
 	}
 	arena := part["arena"]
+	// Order matters from here on: bodies are numbered in the order in which they are added.
 	arena.attach(arena.section("worldbody"), part["ur5e"], "ur5e/")
 	arena.include(part["cubes"])
 	arena.include(part["cube"])
 	arena.include(own)
+	// Factors are written into the complete scene, where all names have their final prefixes.
 	if err := adorn(arena, l); err != nil {
 		return "", err
 	}
@@ -115,6 +120,7 @@ func mount(arm, gripper *element) error {
 		return errors.New("ur5e.xml: no body wrist_3_link with a site attachment_site")
 	}
 	arm.attach(last, gripper, "robotiq/")
+	// attach appends the gripper's frame as the last child. It gets the pose of the flange.
 	frame := last.Children[len(last.Children)-1]
 	frame.set("pos", flange.get("pos"))
 	frame.set("quat", flange.get("quat"))
@@ -123,6 +129,7 @@ func mount(arm, gripper *element) error {
 
 // compile returns the scene with this look.
 func compile(l mjenv.Look) (*mujoco.Model, error) {
+	// Without the library its error is the more useful one, even if the files are missing too.
 	if err := mujoco.Open(); err != nil {
 		return nil, err
 	}
@@ -147,6 +154,7 @@ func compileFrom(files fs.FS, l mjenv.Look) (*mujoco.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Values that OGBench sets after compilation are written to the compiled model.
 	tune(m)
 	return m, paint(m, l["cube.color"])
 }
@@ -162,6 +170,7 @@ func paint(m *mujoco.Model, color []float64) error {
 		for i, c := range color {
 			rgba[i] = float32(c)
 		}
+		// The target has alpha 0: it exists for the goal but is not drawn.
 		rgba[3] = alpha
 	}
 	return nil
@@ -175,6 +184,7 @@ var gains = [joints]float64{4500, 4500, 4500, 2000, 2000, 500}
 func tune(m *mujoco.Model) {
 	gain, bias := mujoco.Array[float64](m, "actuator_gainprm"), mujoco.Array[float64](m, "actuator_biasprm")
 	for i, k := range gains {
+		// Each actuator has 10 gain and 10 bias parameters (mjNGAIN, mjNBIAS).
 		mujoco.Row(gain, i, 10)[0] = k
 		mujoco.Row(gain, i, 10)[2] = -k / 10
 		mujoco.Row(bias, i, 10)[1] = -k

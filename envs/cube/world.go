@@ -15,6 +15,8 @@ var task = &mjenv.Task{
 	Spec:    spec,
 	Camera:  "front_pixels",
 	Compile: compile,
+	// These must be recorded to restart inside an episode: the solver's warm start, and the
+	// lagging pose of the pinch site.
 	Hidden:  []string{mjenv.WarmstartColumn, "sim_pinch_xpos", "sim_pinch_xmat"},
 	Extra:   []string{"time"},
 }
@@ -77,14 +79,18 @@ func (w *world) Enter(p *mjenv.Physics) error {
 	w.pinchAt, w.pinchMat = mujoco.Row(sites, pinch, 3), mujoco.Row(turns, pinch, 9)
 	w.padForce = mujoco.Row(mujoco.Array[float64](p.Data, "cfrc_ext"), pad, 6)
 	w.targetQuat = mujoco.Row(p.Data.MocapQuat(), 0, 4)
+	// The goal is stored in the target's mocap body, which Env.SetGoal then moves.
 	p.Goal = mujoco.Row(p.Data.MocapPos(), 0, 3)
+	// Recomputing these from qpos would give the current pose instead of the lagging one.
 	p.Saved = [][]float64{w.pinchAt, w.pinchMat, w.padForce}
 	w.show()
+	// Poses of the sites at the initial qpos, from which the fixed transform follows.
 	if err := p.Forward(); err != nil {
 		return err
 	}
 	at := transform{quatOf(mujoco.Row(turns, flange, 9)), vec3(mujoco.Row(sites, flange, 3))}
 	w.flangeFromPinch = transform{quatOf(w.pinchMat), w.effector()}.inverse().of(at)
+	// Enter runs again after a change of factors. The arm's model does not depend on them.
 	if w.hand != nil {
 		return nil
 	}
@@ -156,6 +162,7 @@ func (w *world) Start(r *rand.Rand) error {
 	copy(w.QPos[cubeQuat:], rot[:])
 	w.aim(w.place(r, "goal"))
 	copy(w.QPos, home[:])
+	// The third draw, after cube and target.
 	yaw = -math.Pi + 2*math.Pi*r.Float64()
 	start := transform{aboutZ(yaw).mul(downward), vec3(w.Of("agent.ee_start_position"))}
 	return w.hand.reach(start.of(w.flangeFromPinch), w.QPos[:joints])
@@ -193,16 +200,20 @@ func (w *world) Control(action []float64) error {
 	for i, a := range action {
 		by[i] = w.half(a)*(2*actionRange[i]) - actionRange[i]
 	}
+	// Actions are relative to the observed pose, not to the last target.
 	to := transform{at: w.effector()}
 	for i, b := range workspace {
 		to.at[i] = min(max(to.at[i]+by[i], b[0]), b[1])
 	}
+	// Compose the yaw rotations as OGBench does, then keep only the yaw.
 	turned := aboutZ(by[3]).mul(aboutZ(w.effectorYaw())).mul(downward.inverse())
 	to.rot = aboutZ(turned.yaw()).mul(downward)
+	// The solver starts from the current joints, so that the solution is close to them.
 	copy(w.Ctrl, w.QPos[:joints])
 	if err := w.hand.reach(to.of(w.flangeFromPinch), w.Ctrl[:joints]); err != nil {
 		return err
 	}
+	// The gripper's actuator has the range 0 to 255.
 	w.Ctrl[joints] = 255 * min(max(w.opening()+by[4], 0), 1)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"scalewm/envs"
 )
 
+// dtypes are the types that a task's columns may have.
 var dtypes = []string{"float32", "float64", "int32", "int64", "uint8"}
 
 // spec checks the task's description.
@@ -36,6 +37,7 @@ func (s suite) spec(t *testing.T) {
 
 // columns checks the columns: names, types, widths.
 func (s suite) columns(t *testing.T) {
+	// The columns that a data set adds itself.
 	seen := map[string]bool{"action": true, "pixels": true, "step_idx": true}
 	for _, c := range s.s.Columns {
 		if seen[c.Name] || c.Name == "" {
@@ -74,12 +76,14 @@ func (s suite) qs(t *testing.T) {
 			if _, ok := row[c]; !ok {
 				t.Fatalf("q %s reads %s, which is not a column", q.Name, c)
 			}
+			// Only the declared columns are passed, so that reading another one fails.
 			only[c] = row[c]
 		}
 		dst := make([]float64, len(q.Parts))
 		for i := range dst {
 			dst[i] = math.NaN()
 		}
+		// dst was filled with NaN, so an entry that is not written is detected.
 		q.Of(only, dst)
 		for i, v := range dst {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -132,6 +136,7 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 		t.Errorf("factor %s starts at %v, not %v (%v)", f.Name, first, f.Init, err)
 	}
 	moved := f.Sampled // then other columns report it
+	// A small integer factor may draw its initial value by chance, hence up to ten resets.
 	for i := uint64(0); i == 0 || i < 10 && !moved; i++ {
 		if err := errors.Join(e.Reset(stream(i)), e.Observe(f.Column().Name, drawn)); err != nil {
 			t.Fatalf("factor %s: %v", f.Name, err)
@@ -188,6 +193,7 @@ func (s suite) acts(t *testing.T, name string) [][]float64 {
 		for i := range a {
 			a[i] = math.NaN()
 		}
+		// a was filled with NaN, so an entry that is not written is detected.
 		must(t, p.Act(e, a))
 		if _, err := e.Step(a); err != nil {
 			t.Fatal(err)

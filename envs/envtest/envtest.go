@@ -88,6 +88,7 @@ func (s suite) actions(id uint64, n int) [][]float64 {
 		out[i] = make([]float64, s.s.ActionDim)
 		for j := range out[i] {
 			lo, hi := s.s.ActionLow[j], s.s.ActionHigh[j]
+			// Rounded to float32, which is exact for tasks with either action type.
 			out[i][j] = float64(float32(lo + (hi-lo)*r.Float64()))
 		}
 	}
@@ -117,6 +118,7 @@ func (s suite) trace(e envs.Env, actions [][]float64) ([]string, error) {
 			return nil, fmt.Errorf("step %d: %w", i, err)
 		}
 		out = append(out, line)
+		// n actions give n+1 lines: the start, and one after each step.
 		if i == len(actions) {
 			return out, nil
 		}
@@ -136,6 +138,7 @@ func (s suite) line(e envs.Env, draw bool) (string, error) {
 	for _, c := range s.s.Columns {
 		line += " " + c.Name
 		for _, v := range row[c.Name] {
+			// Bits, so that -0 and NaN payloads count too.
 			line += fmt.Sprintf(" %x", math.Float64bits(v))
 		}
 	}
@@ -144,6 +147,7 @@ func (s suite) line(e envs.Env, draw bool) (string, error) {
 		if err := e.Frame(frame); err != nil {
 			return "", err
 		}
+		// A hash keeps the traces short in error messages.
 		h := fnv.New64a()
 		h.Write(frame)
 		line += fmt.Sprintf(" frame %x", h.Sum64())

@@ -21,6 +21,7 @@ func (s suite) badInput(t *testing.T) {
 			bad[name][i] = math.NaN()
 		}
 	}
+	// A trace without actions is the current state.
 	before := s.mustTrace(t, e, nil)
 	for what, err := range map[string]error{
 		"observing an unknown column":             e.Observe("no such column", make([]float64, 1)),
@@ -50,6 +51,7 @@ func (s suite) badAction(t *testing.T) {
 				t.Errorf("action %v is accepted", wrong)
 			}
 		}
+		// Rejected actions must not change hidden state either, so both worlds step on.
 		one := [][]float64{a}
 		same(t, "with and without rejected actions", s.mustTrace(t, untouched, one), s.mustTrace(t, e, one))
 	}
@@ -58,6 +60,7 @@ func (s suite) badAction(t *testing.T) {
 // wrongActions returns actions of wrong lengths, and with NaN or infinite entries.
 func (s suite) wrongActions() [][]float64 {
 	n := s.s.ActionDim
+	// Wrong lengths, then one non-finite entry at each position.
 	wrong := [][]float64{nil, make([]float64, n-1), make([]float64, n+1)}
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for i := range n {
@@ -72,6 +75,7 @@ func (s suite) wrongActions() [][]float64 {
 // frameWhole checks that a frame overwrites every byte of its buffer.
 func (s suite) frameWhole(t *testing.T) {
 	e := s.started(t, 43)
+	// Two buffers with different contents before the frame.
 	a, b := make([]byte, envs.FrameBytes), bytes.Repeat([]byte{0x5a}, envs.FrameBytes)
 	for _, f := range [][]byte{a, b} {
 		must(t, e.Frame(f))
@@ -95,6 +99,7 @@ func (s suite) allocations(t *testing.T) {
 	}
 	i := 0
 	var err error
+	// The closures must not allocate themselves, so errors are stored and checked at the end.
 	keep := func(e error) {
 		if e != nil {
 			err = e
@@ -113,6 +118,7 @@ func (s suite) allocations(t *testing.T) {
 			}
 		},
 	} {
+		// AllocsPerRun does a warm-up run first, which may fill caches.
 		if n := testing.AllocsPerRun(steps, f); n != 0 {
 			t.Errorf("%s allocates %g times", what, n)
 		}

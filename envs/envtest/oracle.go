@@ -19,6 +19,7 @@ type Oracle struct {
 // Start builds the program and runs it until the end of the test.
 func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
 	t.Helper()
+	// The program is compiled at run time, since its library is not needed to build the tests.
 	bin := filepath.Join(t.TempDir(), "oracle")
 	if said, err := exec.Command("cc", append([]string{"-O2", "-o", bin}, o.Build...)...).CombinedOutput(); err != nil {
 		t.Fatalf("building the oracle: %v (hint: apt-get install %s)\n%s", err, o.Package, said)
@@ -30,6 +31,7 @@ func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() {
+		// End of input ends the program.
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)

@@ -18,6 +18,7 @@ func PlainFrame(t *testing.T, e interface{ Frame([]byte) error }, d *mujoco.Data
 	defer plain.Close()
 	id, err := d.Model().ID(mujoco.ObjCamera, camera)
 	must(t, err)
+	// The env draws with its cached renderer, plain without any cache.
 	got, want := make([]byte, envs.FrameBytes), make([]byte, envs.FrameBytes)
 	must(t, e.Frame(got))
 	must(t, plain.Render(t.Context(), d, id, want))

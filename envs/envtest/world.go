@@ -19,6 +19,7 @@ func (s suite) finite(t *testing.T) {
 		must(t, err)
 		for _, c := range s.s.Columns {
 			for _, v := range row[c.Name] {
+				// Into columns may be NaN in the row of the reset.
 				if (math.IsNaN(v) || math.IsInf(v, 0)) && !(c.Into && i == 0) {
 					t.Errorf("step %d: column %s holds %g", i, c.Name, v)
 				}
@@ -37,11 +38,13 @@ func (s suite) finite(t *testing.T) {
 // before, and that another stream gives another start.
 func (s suite) sameStream(t *testing.T) {
 	acts := s.actions(6, steps)
+	// A world that has been used must behave like a new one.
 	used := s.started(t, 7)
 	s.mustTrace(t, used, acts)
 	must(t, used.Reset(stream(8)))
 	a := s.mustTrace(t, used, acts)
 	same(t, "a used and a new world", a, s.mustTrace(t, s.started(t, 8), acts))
+	// Without this check, an implementation that ignores the stream would pass.
 	if a[0] == s.mustTrace(t, s.started(t, 9), nil)[0] {
 		t.Error("two streams give the same start")
 	}
@@ -74,6 +77,7 @@ func (s suite) setState(t *testing.T) {
 	must(t, err)
 	w := s.open(t)
 	must(t, w.SetState(row))
+	// Read before a Restart, which would replace what SetState has set.
 	shown, err := s.row(w)
 	must(t, err)
 	r, hidden := w.(envs.Restarter)
@@ -118,6 +122,7 @@ func (s suite) goal(t *testing.T) {
 	must(t, err)
 	for _, name := range s.s.GoalColumns {
 		w := s.started(t, 19)
+		// Restore copies the exact state, so that the goal is met exactly.
 		must(t, w.Restore(e.Snapshot()))
 		must(t, w.SetGoal(envs.Row{name: row[name]}))
 		if !w.Solved() {
@@ -140,6 +145,7 @@ func (s suite) terminated(t *testing.T) {
 			t.Errorf("terminated is %g, the step says %v", flag[0], want)
 		}
 	}
+	// After a reset there was no step, so the flag must be false.
 	check(false)
 	for _, a := range s.actions(21, steps) {
 		st, err := e.Step(a)
@@ -158,6 +164,7 @@ func (s suite) concurrent(t *testing.T) {
 		want[i] = s.mustTrace(t, s.started(t, uint64(30+i)), acts)
 		made = append(made, s.started(t, uint64(30+i)))
 	}
+	// Worlds of a task may share caches, which this runs concurrently; see also -race.
 	must(t, vector.New(made, n).Each("tracing", 0, n, func(i int) (err error) {
 		got[i], err = s.trace(made[i], acts)
 		return err

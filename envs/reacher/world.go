@@ -18,6 +18,7 @@ var task = &mjenv.Task{
 	Camera:  "above",
 	Compile: mjenv.Template(scene),
 	Hidden:  []string{mjenv.WarmstartColumn},
+	// Either column is enough to restore the target.
 	Extra:   []string{"target_pos", "observation"},
 }
 
@@ -74,6 +75,7 @@ func (w *world) Set(row envs.Row) error {
 		w.target = [2]float64{seen[2] + w.finger[0], seen[3] + w.finger[1]}
 	}
 	copy(w.targetAt, w.target[:])
+	// The target's position must be current for the next frame.
 	return w.Forward()
 }
 
@@ -93,6 +95,7 @@ func (w *world) Drive() (s envs.Step, err error) {
 			return s, err
 		}
 		s.Substeps++
+		// The reward counts the physics steps that end with the finger in the target.
 		if w.touches() {
 			s.Reward++
 		}

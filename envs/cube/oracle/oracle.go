@@ -138,6 +138,7 @@ func (p *player) Act(e envs.Env, dst []float64) error {
 	if !ok {
 		return fmt.Errorf("oracle: the target of %s cannot be drawn again (hint: the oracles are for the task cube)", e.Spec().Name)
 	}
+	// The script continues in the same step, from the same state with the new target.
 	w.Retarget(p.r)
 	return p.start(e)
 }
@@ -147,6 +148,7 @@ func (p *player) Act(e envs.Env, dst []float64) error {
 func nearestTurn(hand, block float64) float64 {
 	best := math.Inf(1)
 	nearest := block
+	// One full turn in both directions covers every difference of wrapped yaws.
 	for i := -4.0; i <= 4; i++ {
 		yaw := i*2*math.Pi/4 + block
 		if d := math.Abs(hand - yaw); d < best {

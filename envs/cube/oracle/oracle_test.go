@@ -227,7 +227,7 @@ func TestOraclesWantACube(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.time = 100
-	if err := p.Act(blind{w}, make([]float64, actionDim)); err == nil || !strings.Contains(err.Error(), "table has no target") {
+	if err := p.Act(blind{w}, make([]float64, actionDim)); err == nil || !strings.Contains(err.Error(), "the target of table cannot be drawn again") {
 		t.Errorf("acting in a world without targets: %v", err)
 	}
 	if err := NewMarkov().Reset(faulty{w}, rand.New(rand.NewPCG(1, 2))); err == nil || !strings.Contains(err.Error(), "observing the world: no columns") {
