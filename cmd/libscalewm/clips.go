@@ -12,27 +12,29 @@ import (
 	"scalewm/dataset/parallel"
 )
 
-// clips are those of a data set as a training sees them: its split, order and scaling.
+// clips is the clips of a data set as a training run sees them: its split, order and scaling.
+// Opening runs in the background; the fields below opened are valid once it is closed.
 type clips struct {
 	request     clipsRequest
 	ctx         context.Context
 	cancel      context.CancelFunc
-	opened      chan struct{} // closed once what follows is there
+	opened      chan struct{} // closed when the data set is open, or err is set
 	err         error
 	info        clipsInfo
 	src         *hdf5.File
 	frames      dataset.FrameReader
-	closeFrames func() error // of frames
+	closeFrames func() error
 	cuts        []dataset.Clip
 	scaler      dataset.Moments
-	column      [][]float64     // values of the columns that are asked for, of all rows
-	pick        *dataset.Loader // of single clips
-	batch       *dataset.Loader // of batches; nil before the first
-	batchN      int             // clips of these
+	column      [][]float64     // values of the requested columns, all rows
+	pick        *dataset.Loader // for clips by number
+	batch       *dataset.Loader // for the batches of steps; nil before the first
+	batchN      int             // batch size of batch
 	news        chan progress
-	pending     chan fetched // what a call that was not waited for to its end is at
+	pending     chan fetched // result of the fetch in progress; nil if there is none
 }
 
+// fetched is the result of a fetch.
 type fetched struct {
 	*dataset.Batch
 	err error
@@ -41,9 +43,9 @@ type fetched struct {
 // clipsRequest is the request of clips.new.
 type clipsRequest struct {
 	Path       string   `json:"path"`
-	Frames     int      `json:"frames"` // T
-	Skip       int      `json:"skip"`
-	Size       int      `json:"size"` // edge of the frames, 0: as stored
+	Frames     int      `json:"frames"` // per clip, T
+	Skip       int      `json:"skip"`   // rows between frames
+	Size       int      `json:"size"`   // edge of the frames in pixels; 0: as stored
 	Split      string   `json:"split"`
 	Seed       int64    `json:"seed"`
 	Protocol   string   `json:"protocol"`
@@ -52,26 +54,28 @@ type clipsRequest struct {
 	Workers    int      `json:"workers"`
 }
 
-// clipsInfo is what clips.open answers.
+// clipsInfo is the answer of clips.open.
 type clipsInfo struct {
 	Want       string       `json:"want"` // "done"
 	Clips      int          `json:"clips"`
 	Rows       int          `json:"rows"`
 	Episodes   int          `json:"episodes"`
 	FrameSize  int          `json:"frame_size"`
-	Actions    int          `json:"actions"` // numbers of a row
+	Actions    int          `json:"actions"` // numbers per row
 	ActionMean []float64    `json:"action_mean"`
 	ActionStd  []float64    `json:"action_std"`
 	Columns    []columnInfo `json:"columns"`
 }
 
+// columnInfo describes a requested column.
 type columnInfo struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Width int    `json:"width"`
 }
 
-// newClips begins to open a data set, which takes a while for a large one: {"path", ...} gives {"handle"}.
+// newClips starts to open a data set, which takes a while if it is large: {"path", ...} gives
+// {"handle"}. clips.open must follow.
 func newClips(c call) (any, error) {
 	d := &clips{opened: make(chan struct{}), news: make(chan progress, 1)}
 	if err := c.read(&d.request); err != nil {
@@ -82,7 +86,7 @@ func newClips(c call) (any, error) {
 	}
 	for i, name := range d.request.Columns {
 		if slices.Contains([]string{"pixels", "action", "row", "episode"}, name) || slices.Contains(d.request.Columns[:i], name) {
-			return nil, fmt.Errorf("the column %s is a part of the clips already (hint: leave it out; action_mean and action_std undo the scaling of actions)", name)
+			return nil, fmt.Errorf("the column %s is part of the clips already (hint: omit it; action_mean and action_std undo the scaling of actions)", name)
 		}
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -94,7 +98,7 @@ func newClips(c call) (any, error) {
 	return map[string]uint64{"handle": objects.add(d)}, nil
 }
 
-// begin opens the data set.
+// begin opens the data set, selects the clips and creates the loader.
 func (d *clips) begin() (err error) {
 	w := d.request
 	protocol, err := dataset.ParseProtocol(w.Protocol)
@@ -104,6 +108,7 @@ func (d *clips) begin() (err error) {
 	if d.src, err = hdf5.Open(w.Path); err != nil {
 		return err
 	}
+	// As a training run does, before it uses the data.
 	if err := dataset.CheckFinite(d.src, nil); err != nil {
 		return fmt.Errorf("loading %s: %w", w.Path, err)
 	}
@@ -118,6 +123,7 @@ func (d *clips) begin() (err error) {
 	case "val":
 		d.cuts = cuts.Val
 	default:
+		// All clips, in file order.
 		d.cuts = dataset.Clips(d.src, w.Frames, w.Skip)
 	}
 	if len(d.cuts) == 0 {
@@ -134,6 +140,7 @@ func (d *clips) begin() (err error) {
 		if err != nil {
 			return err
 		}
+		// A type that buffers do not support, such as float16, is widened.
 		if sizeOf(col.DType) == 0 {
 			col.DType = "float64"
 		}
@@ -144,6 +151,7 @@ func (d *clips) begin() (err error) {
 		d.column = append(d.column, values)
 		d.info.Columns = append(d.info.Columns, columnInfo{col.Name, col.DType, col.Width})
 	}
+	// Frames as stored, unless another size is requested.
 	d.frames, d.closeFrames = dataset.Original(d.src), func() error { return nil }
 	if w.Size != 0 && w.Size != d.src.FrameSize() {
 		set, err := dataset.Resized(d.ctx, d.src, dataset.ResizeOptions{Size: w.Size, Workers: w.Workers, Path: w.Path}, func(done, total int64, note string) { publish(d.news, done, total, note) })
@@ -156,12 +164,13 @@ func (d *clips) begin() (err error) {
 	return err
 }
 
+// loader returns a loader of batches of the given size, with the options of a training run.
 func (d *clips) loader(batch int) (*dataset.Loader, error) {
 	return dataset.NewLoader(d.src, d.frames, d.cuts, dataset.LoaderOptions{Batch: batch, Frames: d.request.Frames, Skip: d.request.Skip, Seed: d.request.Seed,
 		Workers: d.request.Workers, Action: d.scaler})
 }
 
-// open waits until the data set is open: {"want": "progress", ...} or clipsInfo.
+// open waits until the data set is open: {"want": "progress", ...} or a clipsInfo.
 func (d *clips) open(call) (answer any, again bool, err error) {
 	select {
 	case <-d.opened:
@@ -173,18 +182,19 @@ func (d *clips) open(call) (answer any, again bool, err error) {
 	}
 }
 
-// clip fetches clips by their numbers: buffers are these (int64), then those of fill.
+// clip fetches clips by their numbers. Buffers: the numbers, int64, then those of fill.
 func (d *clips) clip(c call) (again bool, err error) {
 	if err := d.ready(); err != nil {
 		return false, err
 	}
 	if len(c.buffers) < 1 {
-		return false, errors.New("clips: no buffer of their numbers")
+		return false, errors.New("clips: the buffer of numbers is missing")
 	}
 	numbers, err := ints(c.buffers[0], len(c.buffers[0])/8, "numbers of clips")
 	if err != nil {
 		return false, err
 	}
+	// Copied, because the fetch runs after this call may have returned.
 	which := make([]int, len(numbers))
 	for i, n := range numbers {
 		which[i] = int(n)
@@ -192,17 +202,17 @@ func (d *clips) clip(c call) (again bool, err error) {
 	return d.serve(c, c.buffers[1:], len(which), func() (*dataset.Batch, error) { return d.pick.Pick(d.ctx, which) })
 }
 
-// step fetches the batch of a training step: {"batch", "step"}, buffers those of fill.
+// step fetches the batch of a training step: {"batch", "step"}. Buffers: those of fill.
 func (d *clips) step(c call) (again bool, err error) {
 	var q struct{ Batch, Step int }
 	if err := errors.Join(d.ready(), c.read(&q)); err != nil {
 		return false, err
 	}
 	if q.Batch < 1 || q.Step < 0 {
-		return false, fmt.Errorf("step %d of batches of %d (hint: steps are numbered from 0, a batch has one clip at least)", q.Step, q.Batch)
+		return false, fmt.Errorf("step %d of batches of %d clips (hint: steps are numbered from 0; a batch has at least one clip)", q.Step, q.Batch)
 	}
 	if d.batch == nil || d.batchN != q.Batch {
-		if d.pending != nil { // nobody waits for it any more
+		if d.pending != nil { // of an abandoned call; its loader must not be closed before it ends
 			<-d.pending
 			d.pending = nil
 		}
@@ -217,18 +227,19 @@ func (d *clips) step(c call) (again bool, err error) {
 	return d.serve(c, c.buffers, q.Batch, func() (*dataset.Batch, error) { return d.batch.Batch(d.ctx, q.Step) })
 }
 
-// ready says whether the data set is open.
+// ready returns an error unless the data set is open.
 func (d *clips) ready() error {
 	select {
 	case <-d.opened:
 		return d.err
 	default:
-		return errors.New("the data set is not open yet")
+		return errors.New("the data set is not open yet (hint: call clips.open until it is done)")
 	}
 }
 
-// serve fetches in the background, so that the caller can be interrupted, and writes to the
-// caller's memory once all is there.
+// serve fetches a batch on a goroutine, so that the caller can be interrupted, and writes it
+// to the caller's buffers when it is complete. The goroutine itself never touches them: after
+// an interrupt the caller may free them.
 func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Batch, error)) (again bool, err error) {
 	if err := d.check(buffers, n); err != nil {
 		return false, err
@@ -237,6 +248,7 @@ func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Ba
 		if d.pending != nil { // of a call that was interrupted
 			<-d.pending
 		}
+		// Buffered, so that the goroutine ends even if nobody receives the result.
 		found := make(chan fetched, 1)
 		d.pending = found
 		go func() {
@@ -258,13 +270,13 @@ func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Ba
 	}
 }
 
-// check refuses buffers of other sizes than fill writes: frames, actions, the numbers of the file's
-// rows (int32) and of the episodes (int32), and each column.
+// check returns an error unless the buffers have the sizes that fill writes: frames, actions,
+// row indices (int32), episode indices (int32), and each column, for n clips.
 func (d *clips) check(buffers [][]byte, n int) error {
 	frames := n * d.request.Frames
 	pixels := frames * 3 * d.info.FrameSize * d.info.FrameSize
 	if d.request.Normalised {
-		pixels *= 4
+		pixels *= 4 // float32
 	}
 	sizes := []int{pixels, 4 * frames * d.request.Skip * d.info.Actions, 4 * frames, 4 * n}
 	for _, col := range d.info.Columns {
@@ -281,7 +293,7 @@ func (d *clips) check(buffers [][]byte, n int) error {
 	return nil
 }
 
-// fill writes a batch to buffers.
+// fill writes a batch to the buffers. Columns are looked up by row index.
 func (d *clips) fill(buffers [][]byte, b *dataset.Batch) error {
 	if d.request.Normalised {
 		if err := d.normalise(buffers[0], b); err != nil {
@@ -302,13 +314,15 @@ func (d *clips) fill(buffers [][]byte, b *dataset.Batch) error {
 	return nil
 }
 
-// ImageNet's mean and deviation of red, green and blue (docs/sources.md#image-normalisation).
+// ImageNet's mean and standard deviation of red, green and blue
+// (docs/sources.md#image-normalisation).
 var (
 	pixelMean = [3]float32{0.485, 0.456, 0.406}
 	pixelStd  = [3]float32{0.229, 0.224, 0.225}
 )
 
-// normalise writes frames as float32, channels first: value / 255, minus the mean, over the deviation.
+// normalise writes frames as float32, channels first: (value/255 - mean) / deviation. A table
+// of the 256 results per channel replaces the arithmetic and gives the same bits.
 func (d *clips) normalise(dst []byte, b *dataset.Batch) error {
 	var table [3][256]float32
 	for c := range table {
@@ -330,6 +344,7 @@ func (d *clips) normalise(dst []byte, b *dataset.Batch) error {
 	})
 }
 
+// close cancels what is in progress, waits for it, and closes the files.
 func (d *clips) close() error {
 	d.cancel()
 	<-d.opened
