@@ -1,9 +1,9 @@
 package envs
 
-// Description is what a task says of itself, as JSON: all of its Spec but functions.
+// Description is a task's Spec as JSON, without its functions.
 type Description struct {
 	Name     string            `json:"name"`
-	ID       string            `json:"id"` // of the original environment
+	ID       string            `json:"id"` // of the reference implementation
 	Title    string            `json:"title"`
 	Action   ActionDescription `json:"action"`
 	Columns  []Column          `json:"columns"`
@@ -18,7 +18,7 @@ type Description struct {
 	Source   string            `json:"source"`
 }
 
-// ActionDescription is the space of actions.
+// ActionDescription describes the action space.
 type ActionDescription struct {
 	Width int       `json:"width"`
 	DType string    `json:"dtype"`
@@ -26,10 +26,11 @@ type ActionDescription struct {
 	High  []float64 `json:"high"`
 }
 
-// Describe is the description of a task. Lists that are empty are no nulls in its JSON.
+// Describe returns the description of a task. Empty lists are [] in its JSON, not null.
 func (s *Spec) Describe() Description {
 	return Description{s.Name, s.ID, s.Title, ActionDescription{s.ActionDim, s.ActionDType, s.ActionLow, s.ActionHigh},
 		listed(s.Columns), s.StateColumns, s.GoalColumns, listed(s.Qs), listed(s.Switches), listed(s.Factors), s.Policies, s.MaxSteps, s.Success, s.Source}
 }
 
+// listed returns a copy of s that is never nil.
 func listed[T any](s []T) []T { return append([]T{}, s...) }

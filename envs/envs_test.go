@@ -30,7 +30,7 @@ func TestRegistry(t *testing.T) {
 	Register(Task{Spec: testSpec})
 }
 
-// What a task leaves out of its Spec has the values that Spec's comments say.
+// Omitted fields of a Spec have the documented defaults.
 func TestSpecIsFilledIn(t *testing.T) {
 	s := &Spec{Name: "ff-test", ActionDim: 2, Title: "Own"}
 	Register(Task{Spec: s})

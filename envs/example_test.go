@@ -8,7 +8,7 @@ import (
 	_ "scalewm/envs/tworoom" // registers the task
 )
 
-// A world is put at a state, given a goal and stepped until the goal is met.
+// Set a state and a goal, and step the world until the goal is met.
 func Example() {
 	task, err := envs.Lookup("tworoom")
 	if err != nil {

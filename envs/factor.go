@@ -9,49 +9,49 @@ import (
 	"strings"
 )
 
-// Factor is a property of a world that the original of a task lets vary, to test
-// models on worlds unlike those of their training data. An Option of the
-// factor's name fixes it ("agent.color=0,0,255") or lets every reset draw it
-// ("agent.color=sample"); without one the world is as the task's data have it.
+// Factor is a property of a world that the reference implementation of a task can vary, to
+// test models on worlds that differ from their training data. An option with the factor's
+// name fixes its value ("agent.color=0,0,255") or makes every reset draw it
+// ("agent.color=sample"). Without an option, the world is as in the task's data sets.
 type Factor struct {
 	Name  string  `json:"name"`  // agent.color
-	DType string  `json:"dtype"` // uint8 for red, green, blue; int64 for whole numbers; float32 or float64
-	Low   float64 `json:"low"`   // of every number; both ends are allowed
+	DType string  `json:"dtype"` // uint8 for red, green, blue; int64 for integers; float32 or float64
+	Low   float64 `json:"low"`   // bounds of each number, both inclusive
 	High  float64 `json:"high"`
-	// Ranges are the ends of each number where they differ; nil where Low and High hold for all.
+	// Ranges are the bounds of each number if they differ; nil if Low and High hold for all.
 	Ranges [][2]float64 `json:"ranges,omitempty"`
-	Init   []float64    `json:"init"`
-	// Sampled marks a factor that the task's own reset draws unless it is fixed.
+	Init   []float64    `json:"init"` // the default; its length is the number of values
+	// Sampled marks a factor that the task's reset draws unless an option fixes it.
 	Sampled bool   `json:"sampled"`
 	Doc     string `json:"doc"`
 }
 
-// Sample is the value of an Option that lets every reset draw a factor.
+// Sample is the value of an option that makes every reset draw the factor.
 const Sample = "sample"
 
-// variationPrefix precedes a factor's name in the name of its column.
+// variationPrefix and a factor's name form the name of its column.
 const variationPrefix = "variation."
 
-// maxDraws bounds the tries to draw a value that a task allows, as the original does.
+// maxDraws is the maximum number of attempts to draw a valid value, as in stable-worldmodel.
 const maxDraws = 1000
 
-// Column holds the factor's value row by row.
+// Column returns the column that records the factor's value in each row.
 func (f Factor) Column() Column {
 	return Column{Name: variationPrefix + f.Name, DType: f.DType, Width: len(f.Init), Doc: f.Doc}
 }
 
-// parse reads a value as a user writes it: numbers, with commas between them.
+// parse parses a value as the user writes it: numbers separated by commas.
 func (f Factor) parse(text string) ([]float64, error) {
 	hint := fmt.Sprintf("(hint: %q, or %d numbers from %g to %g with commas between them, like %s)", Sample, len(f.Init), f.Low, f.High, f.format(f.Init))
 	parts := strings.Split(text, ",")
 	if len(parts) != len(f.Init) {
-		return nil, fmt.Errorf("%s=%q has not %d numbers %s", f.Name, text, len(f.Init), hint)
+		return nil, fmt.Errorf("%s=%q does not have %d numbers %s", f.Name, text, len(f.Init), hint)
 	}
 	value := make([]float64, len(parts))
 	for i, p := range parts {
 		x, err := strconv.ParseFloat(strings.TrimSpace(p), 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s=%q: %q is no number %s", f.Name, text, p, hint)
+			return nil, fmt.Errorf("%s=%q: %q is not a number %s", f.Name, text, p, hint)
 		}
 		value[i] = f.rounded(x)
 	}
@@ -61,6 +61,7 @@ func (f Factor) parse(text string) ([]float64, error) {
 	return value, nil
 }
 
+// format is the inverse of parse. It writes the shortest text that parses to value.
 func (f Factor) format(value []float64) string {
 	parts, bits := make([]string, len(value)), 64
 	if f.DType == "float32" {
@@ -72,9 +73,10 @@ func (f Factor) format(value []float64) string {
 	return strings.Join(parts, ",")
 }
 
-// whole says whether the factor's values are whole numbers.
+// whole reports whether the factor's values are integers.
 func (f Factor) whole() bool { return f.DType == "uint8" || f.DType == "int64" }
 
+// rounded rounds x to the factor's type, so that a value is the same after storage.
 func (f Factor) rounded(x float64) float64 {
 	if f.DType == "float32" {
 		return float64(float32(x))
@@ -82,7 +84,7 @@ func (f Factor) rounded(x float64) float64 {
 	return x
 }
 
-// ends are the range of number i.
+// ends returns the bounds of number i.
 func (f Factor) ends(i int) (low, high float64) {
 	if f.Ranges == nil {
 		return f.Low, f.High
@@ -90,6 +92,7 @@ func (f Factor) ends(i int) (low, high float64) {
 	return f.Ranges[i][0], f.Ranges[i][1]
 }
 
+// check returns an error if value is out of bounds. The negated condition also rejects NaN.
 func (f Factor) check(value []float64) error {
 	for i, x := range value {
 		if low, high := f.ends(i); !(low <= x && x <= high) {
@@ -102,29 +105,32 @@ func (f Factor) check(value []float64) error {
 	return nil
 }
 
-// Draw is uniform over the factor's range.
+// Draw fills dst with values drawn uniformly from the factor's range.
 func (f Factor) Draw(r *rand.Rand, dst []float64) {
 	for i := range dst {
 		low, high := f.ends(i)
 		if f.whole() {
 			dst[i] = low + float64(r.IntN(int(high-low)+1))
 		} else {
+			// The conversion prevents a fused multiply-add, which would change draws between
+			// architectures.
 			dst[i] = f.rounded(low + float64((high-low)*r.Float64()))
 		}
 	}
 }
 
-// Variation is how the worlds of one set of Options vary. The numbers of all
-// factors, in the order of Spec.Factors, make one vector of values.
+// Variation says how worlds made with certain Options vary. The numbers of all factors, in
+// the order of Spec.Factors, form one vector, called values below. Such vectors are shared
+// and must not be changed after they are returned.
 type Variation struct {
 	spec  *Spec
-	at    map[string][2]int // a factor's part of a vector
+	at    map[string][2]int // range [from, to) of each factor in a vector
 	start []float64
 	fixed map[string]bool
-	drawn map[string]bool
+	drawn map[string]bool // without factors that are Sampled, which the task itself draws
 }
 
-// Variation reads the Options that name factors.
+// Variation returns the variation that the Options describe. It ignores switches.
 func (s *Spec) Variation(o Options) (*Variation, error) {
 	v := &Variation{spec: s, at: map[string][2]int{}, fixed: map[string]bool{}, drawn: map[string]bool{}}
 	for _, f := range s.Factors {
@@ -144,18 +150,18 @@ func (s *Spec) Variation(o Options) (*Variation, error) {
 	return v, nil
 }
 
-// Start is the values of a world before its first reset: initial ones, or those
-// fixed. The caller does not change it.
+// Start returns the values of a world before its first reset: initial or fixed ones. The
+// caller must not change them.
 func (v *Variation) Start() []float64 { return v.start }
 
-// Fixed says whether an Option fixes a factor.
+// Fixed reports whether an option fixes a factor.
 func (v *Variation) Fixed(name string) bool { return v.fixed[name] }
 
-// Drawn says whether every reset draws a factor.
+// Drawn reports whether every reset draws a factor.
 func (v *Variation) Drawn(name string) bool { return v.drawn[name] }
 
-// Of is the part of values that belongs to a factor of the task; it panics on
-// any other.
+// Of returns the part of values that belongs to a factor. It panics if the task has no
+// factor of that name.
 func (v *Variation) Of(values []float64, name string) []float64 {
 	at, ok := v.at[name]
 	if !ok {
@@ -164,9 +170,10 @@ func (v *Variation) Of(values []float64, name string) []float64 {
 	return values[at[0]:at[1]]
 }
 
-// Draw is the values of a new episode: Start, if no factor is to be drawn, else
-// a new vector. Factors are drawn one after the other, each until allowed takes
-// it beside those before it; the fixed ones are there from the beginning.
+// Draw returns the values of a new episode: Start itself if no factor is drawn, otherwise
+// a new vector. Factors are drawn in order. Each is redrawn until allowed accepts it
+// together with the factors before it and all fixed ones. allowed is also called for fixed
+// factors, so that contradictory options give an error.
 func (v *Variation) Draw(r *rand.Rand, allowed func(name string, values []float64) bool) ([]float64, error) {
 	values, own := v.start, false
 	for _, f := range v.spec.Factors {
@@ -180,7 +187,7 @@ func (v *Variation) Draw(r *rand.Rand, allowed func(name string, values []float6
 				break
 			}
 			if tries == maxDraws {
-				return nil, fmt.Errorf("task %s: no %s of %d draws fits the other factors (hint: change those that are fixed)", v.spec.Name, f.Name, maxDraws)
+				return nil, fmt.Errorf("task %s: none of %d draws of %s fits the other factors (hint: change those that are fixed)", v.spec.Name, maxDraws, f.Name)
 			}
 		}
 		if v.fixed[f.Name] && !allowed(f.Name, values) {
@@ -190,8 +197,8 @@ func (v *Variation) Draw(r *rand.Rand, allowed func(name string, values []float6
 	return values, nil
 }
 
-// Read is values with those changed that row has columns of; the same slice if
-// there are none.
+// Read returns values with the factors replaced that row has columns for. If nothing
+// changes, it returns the same slice, which lets callers detect that by comparison.
 func (v *Variation) Read(row Row, values []float64) ([]float64, error) {
 	out := values
 	for _, f := range v.spec.Factors {
@@ -213,7 +220,7 @@ func (v *Variation) Read(row Row, values []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Observe writes the value that a factor's column has.
+// Observe writes the value of a factor's column to dst.
 func (v *Variation) Observe(values []float64, column string, dst []float64) error {
 	name, ok := strings.CutPrefix(column, variationPrefix)
 	if at, known := v.at[name]; ok && known && len(dst) == at[1]-at[0] {
@@ -223,7 +230,7 @@ func (v *Variation) Observe(values []float64, column string, dst []float64) erro
 	return fmt.Errorf("%s: no column %q of %d numbers (hint: `scalewm tasks` lists them)", v.spec.Name, column, len(dst))
 }
 
-// Factor finds a factor by name.
+// Factor returns a factor by name, and whether there is one.
 func (s *Spec) Factor(name string) (Factor, bool) {
 	i := slices.IndexFunc(s.Factors, func(f Factor) bool { return f.Name == name })
 	if i < 0 {
@@ -232,8 +239,8 @@ func (s *Spec) Factor(name string) (Factor, bool) {
 	return s.Factors[i], true
 }
 
-// Recorded lists the columns of worlds made with Options: the task's own, and
-// one for each factor that Options name and no column of the task reports.
+// Recorded returns the columns of worlds made with the Options: the task's own, and one
+// for each factor that the Options name, unless a column of the task already reports it.
 func (s *Spec) Recorded(o Options) []Column {
 	cols := slices.Clone(s.Columns)
 	for _, f := range s.Factors {

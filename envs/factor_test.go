@@ -14,7 +14,7 @@ var factorSpec = &Spec{Name: "varied", Switches: []Switch{{Name: "mode", Values:
 	{Name: "doors", DType: "int64", Low: 1, High: 3, Init: []float64{1}},
 }}
 
-// boxed has a range for each number.
+// boxed is a factor with a range for each number.
 var boxed = Factor{Name: "corner", DType: "float64", Low: -3, High: 5, Ranges: [][2]float64{{4, 5}, {-3, -2}}, Init: []float64{4, -3}}
 
 func TestRangesOfEachNumber(t *testing.T) {
@@ -53,7 +53,7 @@ func variation(t *testing.T, o Options) *Variation {
 
 func anything(string, []float64) bool { return true }
 
-// Factors that no option names are in nobody's way: no option, no column, no draw.
+// Factors that no option names have no effect: no option, no column, no draw.
 func TestFactorsAreOffByDefault(t *testing.T) {
 	o, err := factorSpec.Resolve(nil)
 	if err != nil || len(o) != 1 || len(factorSpec.Recorded(o)) != 0 {
@@ -112,7 +112,7 @@ func TestDrawnFactors(t *testing.T) {
 		t.Errorf("doors %v", doors)
 	}
 	never := func(name string, _ []float64) bool { return name != "size" }
-	if _, err := v.Draw(r, never); err == nil || !strings.Contains(err.Error(), "no size of 1000 draws") {
+	if _, err := v.Draw(r, never); err == nil || !strings.Contains(err.Error(), "none of 1000 draws of size") {
 		t.Errorf("a factor that nothing fits: %v", err)
 	}
 	if _, err := variation(t, Options{"size": "1.25"}).Draw(r, never); err == nil || !strings.Contains(err.Error(), "size=1.25 does not fit") {

@@ -9,16 +9,17 @@ import (
 	"sync"
 )
 
-// Options chooses among a task's Switches and sets its Factors; missing names
-// take the default.
+// Options selects values of a task's Switches and sets its Factors, by name. Names that
+// are absent have their default.
 type Options map[string]string
 
-// Task is a registered task: its description and how to make one.
+// Task is a registered task: its description and its constructors.
 type Task struct {
 	Spec *Spec
-	// New makes a world; nil where nothing simulates the task, whose data can only be learnt from.
+	// New creates a world. It is nil if nothing simulates the task, so that models can only
+	// be trained on its data.
 	New func(Options) (Env, error)
-	// Policy makes a policy of Spec.Policies.
+	// Policy creates a policy by one of the names in Spec.Policies.
 	Policy func(name string) (Policy, error)
 }
 
@@ -27,8 +28,8 @@ var (
 	tasks = map[string]Task{}
 )
 
-// Register adds a task, and fills in what its Spec leaves out. It is called from the init function of the task's
-// package; registering a name twice is a bug of the program.
+// Register adds a task and fills in the defaults of its Spec. The init function of the
+// task's package calls it. Registering a name twice panics.
 func Register(t Task) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -39,7 +40,7 @@ func Register(t Task) {
 	tasks[t.Spec.Name] = t
 }
 
-// fillIn gives the fields that a task left out the values that Spec says of them.
+// fillIn sets omitted fields to the defaults documented at Spec.
 func (s *Spec) fillIn() {
 	s.ID, s.Title = cmp.Or(s.ID, s.Name), cmp.Or(s.Title, s.Name)
 	s.ActionDType = cmp.Or(s.ActionDType, "float32")
@@ -52,7 +53,7 @@ func (s *Spec) fillIn() {
 	}
 }
 
-// Lookup finds a task by name. The error lists the names there are.
+// Lookup returns a task by name. The error lists the available names.
 func Lookup(name string) (Task, error) {
 	mu.RLock()
 	t, ok := tasks[name]
@@ -63,16 +64,17 @@ func Lookup(name string) (Task, error) {
 	return t, nil
 }
 
-// Names lists the registered tasks in alphabetical order.
+// Names returns the names of the registered tasks in alphabetical order.
 func Names() []string {
 	mu.RLock()
 	defer mu.RUnlock()
 	return slices.Sorted(maps.Keys(tasks))
 }
 
-// Resolve checks options against a task's switches and factors, fills in the
-// switches' defaults and writes factors in their shortest form. A factor
-// without an option stays out of the result, so that attributes name only what was chosen.
+// Resolve checks options against the task's switches and factors. The result contains
+// every switch, with its default if necessary, and the given factors in their shortest
+// notation. It does not contain other factors, so that the attributes of a data set name
+// only what was chosen.
 func (s *Spec) Resolve(o Options) (Options, error) {
 	out := Options{}
 	for _, sw := range s.Switches {
@@ -88,6 +90,7 @@ func (s *Spec) Resolve(o Options) (Options, error) {
 	return out, nil
 }
 
+// resolve checks and normalises one option.
 func (s *Spec) resolve(name, v string) (string, error) {
 	if f, ok := s.Factor(name); ok {
 		if v == Sample {
@@ -106,7 +109,7 @@ func (s *Spec) resolve(name, v string) (string, error) {
 	return v, nil
 }
 
-// OptionNames lists what Options may name: switches, then factors.
+// OptionNames returns the names valid in Options: switches, then factors.
 func (s *Spec) OptionNames() (names []string) {
 	for _, sw := range s.Switches {
 		names = append(names, sw.Name)
@@ -117,7 +120,7 @@ func (s *Spec) OptionNames() (names []string) {
 	return names
 }
 
-// Column finds a column by name.
+// Column returns a column by name, and whether there is one.
 func (s *Spec) Column(name string) (Column, bool) {
 	i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {

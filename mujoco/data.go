@@ -9,8 +9,8 @@ import (
 	"scalewm/mujoco/internal/mjc"
 )
 
-// Data is one simulation of a Model: its state, controls and everything computed
-// from them. One goroutine at a time.
+// Data is one simulation of a Model (mjData): state, controls and everything computed
+// from them. It must be used by one goroutine at a time.
 type Data struct {
 	m       *Model
 	h       *dataHandle
@@ -18,12 +18,14 @@ type Data struct {
 	cleanup runtime.Cleanup
 }
 
-// dataHandle counts who needs the C data: the Data, and a frame that is being drawn.
+// dataHandle counts the references to the C data: one from the Data and one from a
+// frame in progress. A renderer can outlive the Data's Close, for example when a
+// driver hangs, so the renderer holds its own reference.
 type dataHandle struct {
 	c    *mjc.CData
 	m    *modelHandle
 	refs atomic.Int32
-	free func() // release, made once so that sharing allocates nothing
+	free func() // the method value release, created once so that Share does not allocate
 }
 
 func (h *dataHandle) release() {
@@ -33,14 +35,15 @@ func (h *dataHandle) release() {
 	}
 }
 
-// NewData starts a simulation in the model's initial state.
+// NewData returns a new simulation in the model's initial state. The caller must
+// Close it. It keeps the C model alive, so the Model may be closed first.
 func (m *Model) NewData() (*Data, error) {
 	if m.c == nil {
 		return nil, ErrClosed
 	}
 	c, err := mjc.NewData(m.c)
 	if err != nil {
-		return nil, &FatalError{"making data", err.Error()}
+		return nil, &FatalError{"creating data", err.Error()}
 	}
 	h := &dataHandle{c: c, m: m.h.retain()}
 	h.refs.Store(1)
@@ -50,10 +53,11 @@ func (m *Model) NewData() (*Data, error) {
 	return d, nil
 }
 
-// Model is the model that is simulated.
+// Model returns the model that d simulates.
 func (d *Data) Model() *Model { return d.m }
 
-// Share lends the C data to package render until release is called.
+// Share returns the C data for package render and keeps it alive until release is
+// called. It does not allocate.
 func (d *Data) Share() (c *mjc.CData, release func(), err error) {
 	if d.c == nil {
 		return nil, nil, ErrClosed
@@ -62,7 +66,8 @@ func (d *Data) Share() (c *mjc.CData, release func(), err error) {
 	return d.c, d.h.free, nil
 }
 
-// Close frees the data; its arrays must not be touched any more. More calls do nothing.
+// Close frees the data. Slices of its arrays must not be used afterwards. Calling Close
+// again does nothing.
 func (d *Data) Close() {
 	if d.c != nil {
 		d.c = nil
@@ -71,10 +76,11 @@ func (d *Data) Close() {
 	}
 }
 
-// base is the address of mjData.
+// base returns the address of the C struct mjData.
 func (d *Data) base() unsafe.Pointer { return mjc.Base(d.open()) }
 
-// open is the C data of a Data in use.
+// open returns the C data. It panics after Close, because a use after Close through a
+// method that returns no error is a bug of the caller.
 func (d *Data) open() *mjc.CData {
 	if d.c == nil {
 		panic("mujoco: use of a closed Data")
@@ -82,7 +88,8 @@ func (d *Data) open() *mjc.CData {
 	return d.c
 }
 
-// run does one operation n times.
+// run executes one operation n times. The loop runs in C, so that n steps cost one cgo
+// call. KeepAlive prevents the cleanup from freeing the C data during the call.
 func (d *Data) run(name string, op mjc.Op, n int) error {
 	if d.c == nil {
 		return ErrClosed
@@ -92,47 +99,52 @@ func (d *Data) run(name string, op mjc.Op, n int) error {
 	return err
 }
 
-// Step advances the simulation by n time steps. Its error is a *PhysicsError, a
-// *FatalError, ErrUnusable or ErrClosed; nothing is allocated where there is none.
+// Step advances the simulation by n time steps of the model's timestep. It returns a
+// *PhysicsError, a *FatalError, ErrUnusable or ErrClosed. It does not allocate unless
+// it fails.
 func (d *Data) Step(n int) error { return d.run("step", mjc.Step, n) }
 
-// Step1 is the first half of a step, up to where controls are read.
+// Step1 does the first half of a step, up to the point where MuJoCo reads the controls.
 func (d *Data) Step1() error { return d.run("first half step", mjc.Step1, 1) }
 
-// Step2 is the second half. With the RK4 integrator it is no half of a step: use Step.
+// Step2 does the second half of a step. It always uses the Euler or implicit
+// integrators: MuJoCo does not split RK4, so such models must use Step.
 func (d *Data) Step2() error { return d.run("second half step", mjc.Step2, 1) }
 
-// Forward computes everything that follows from state and controls, without advancing.
+// Forward computes everything that depends on state and controls, without advancing
+// the time.
 func (d *Data) Forward() error { return d.run("forward dynamics", mjc.Forward, 1) }
 
-// Kinematics computes where bodies, geoms and sites are.
+// Kinematics computes the global positions and orientations of bodies, geoms and sites.
 func (d *Data) Kinematics() error { return d.run("kinematics", mjc.Kinematics, 1) }
 
-// ComPos maps inertias and motion axes to centres of mass; Jacobians need it, after Kinematics.
+// ComPos maps inertias and motion axes to the centre-of-mass frame. Jacobians need
+// Kinematics and then ComPos.
 func (d *Data) ComPos() error { return d.run("centres of mass", mjc.ComPos, 1) }
 
-// FwdPosition does the part of Forward that depends on positions alone.
+// FwdPosition does the part of Forward that depends on positions only.
 func (d *Data) FwdPosition() error { return d.run("position stage", mjc.FwdPosition, 1) }
 
-// RNEPostConstraint computes CAcc, CFrcInt and CFrcExt of the last step.
+// RNEPostConstraint computes the arrays cacc, cfrc_int and cfrc_ext from the results of
+// the last step, which does not compute them itself.
 func (d *Data) RNEPostConstraint() error {
 	return d.run("forces after constraints", mjc.RNEPostConstraint, 1)
 }
 
-// Reset puts the data into the initial state and makes them usable after a fatal error.
+// Reset restores the initial state. It also makes the data usable after a fatal error.
 func (d *Data) Reset() error { return d.run("reset", mjc.Reset, 1) }
 
-// Time is the simulated time in seconds.
+// Time returns the simulated time in seconds.
 func (d *Data) Time() float64 { return *mjc.Time(d.open()) }
 
-// SetTime sets it.
+// SetTime sets the simulated time in seconds.
 func (d *Data) SetTime(t float64) { *mjc.Time(d.open()) = t }
 
-// StateSpec chooses parts of the state; parts are joined by |. A state lists them
-// in the order of their bits.
+// StateSpec is a bit set of components of the state (mjtState). Combine them with |. A
+// state vector contains its components in the order of their bits.
 type StateSpec int
 
-// The parts, and MuJoCo's joins of them.
+// The components, and MuJoCo's combinations of them.
 const (
 	StateTime StateSpec = 1 << iota
 	StateQPos
@@ -152,11 +164,12 @@ const (
 	StatePhysics     = StateQPos | StateQVel | StateAct | StateHistory
 	StateFullPhysics = StateTime | StatePhysics | StatePlugin
 	StateUser        = StateCtrl | StateQFrcApplied | StateXFrcApplied | StateEqActive | StateMocapPos | StateMocapQuat | StateUserdata
-	// StateIntegration decides all that follows: stepping from it repeats the same numbers.
+	// StateIntegration determines all further steps bit for bit. It includes the solver's
+	// warm start, since the solver stops before convergence and its result depends on it.
 	StateIntegration = StateFullPhysics | StateUser | StateWarmstart
 )
 
-// StateSize is the number of values of a state.
+// StateSize returns the number of values in a state vector with the given components.
 func (m *Model) StateSize(spec StateSpec) (int, error) {
 	if m.c == nil {
 		return 0, ErrClosed
@@ -164,12 +177,13 @@ func (m *Model) StateSize(spec StateSpec) (int, error) {
 	n := mjc.StateSize(m.c, int(spec))
 	runtime.KeepAlive(m)
 	if n < 0 || spec == 0 {
-		return 0, fmt.Errorf("mujoco: %#x is no state specification", int(spec))
+		return 0, fmt.Errorf("mujoco: %#x is not a valid state specification", int(spec))
 	}
 	return n, nil
 }
 
-// State copies the state into dst, which has StateSize values.
+// State copies the components spec of the state into dst, which must have length
+// StateSize(spec).
 func (d *Data) State(dst []float64, spec StateSpec) error {
 	if err := d.stateFits(len(dst), spec); err != nil {
 		return err
@@ -179,8 +193,8 @@ func (d *Data) State(dst []float64, spec StateSpec) error {
 	return err
 }
 
-// SetState copies src, which has StateSize values, into the data. What is computed
-// from the state is as before: see Forward.
+// SetState copies src, which must have length StateSize(spec), into the state. It does
+// not update what is computed from the state; call Forward for that.
 func (d *Data) SetState(src []float64, spec StateSpec) error {
 	if err := d.stateFits(len(src), spec); err != nil {
 		return err
@@ -190,19 +204,22 @@ func (d *Data) SetState(src []float64, spec StateSpec) error {
 	return err
 }
 
+// stateFits returns an error unless n is the length of a state vector of spec. The C
+// functions do not check lengths, so this check is what keeps them within the slice.
 func (d *Data) stateFits(n int, spec StateSpec) error {
 	if d.c == nil {
 		return ErrClosed
 	}
 	want, err := d.m.StateSize(spec)
 	if err == nil && n != want {
-		err = fmt.Errorf("mujoco: a state of %d values where the model has %d", n, want)
+		err = fmt.Errorf("mujoco: state has %d values, want %d", n, want)
 	}
 	return err
 }
 
-// JacSite fills the Jacobians of a site's position and orientation with respect to
-// QVel, 3 x nv each, rows first. Positions must be current: Kinematics, ComPos.
+// JacSite fills jacp and jacr with the Jacobians of a site's position and orientation
+// with respect to qvel: 3 x nv each, row-major. It needs up-to-date positions: call
+// Kinematics and ComPos (or Forward) first.
 func (d *Data) JacSite(site int, jacp, jacr []float64) error {
 	if d.c == nil {
 		return ErrClosed
@@ -211,7 +228,7 @@ func (d *Data) JacSite(site int, jacp, jacr []float64) error {
 		return fmt.Errorf("mujoco: Jacobian of site %d: the model has %d", site, n)
 	}
 	if want := 3 * d.m.nv; len(jacp) != want || len(jacr) != want {
-		return fmt.Errorf("mujoco: Jacobians of %d and %d values where 3 x nv is %d", len(jacp), len(jacr), want)
+		return fmt.Errorf("mujoco: Jacobians have %d and %d values, want 3 x nv = %d", len(jacp), len(jacr), want)
 	}
 	err := outcome("Jacobian", d.c, mjc.JacSite(d.c, site, jacp, jacr))
 	runtime.KeepAlive(d)

@@ -28,21 +28,21 @@ func TestHalfStepsAreAStep(t *testing.T) {
 
 func TestStages(t *testing.T) {
 	m := world(t)
-	whole, parts := newData(t, m), newData(t, m)
-	for _, d := range []*Data{whole, parts} {
+	all, parts := newData(t, m), newData(t, m)
+	for _, d := range []*Data{all, parts} {
 		d.QPos()[0], d.QVel()[1] = 0.7, 2
 	}
-	must(t, whole.Forward())
+	must(t, all.Forward())
 	must(t, parts.FwdPosition())
-	sameBits(t, "places of geoms", parts.GeomXPos(), whole.GeomXPos())
+	sameBits(t, "places of geoms", parts.GeomXPos(), all.GeomXPos())
 	again := newData(t, m)
 	again.QPos()[0] = 0.7
 	must(t, again.Kinematics())
 	must(t, again.ComPos())
-	sameBits(t, "places of bodies", again.XPos(), whole.XPos())
-	must(t, whole.RNEPostConstraint())
-	if Array[float64](whole, "cacc")[2] == 0 && Array[float64](whole, "cacc")[5] == 0 {
-		t.Error("no acceleration of the world, which gravity gives it")
+	sameBits(t, "places of bodies", again.XPos(), all.XPos())
+	must(t, all.RNEPostConstraint())
+	if Array[float64](all, "cacc")[2] == 0 && Array[float64](all, "cacc")[5] == 0 {
+		t.Error("the world body has no acceleration, which gravity must give it")
 	}
 }
 
@@ -146,7 +146,7 @@ func TestFatalErrorLeavesDataUnusable(t *testing.T) {
 	must(t, other.Step(1))
 }
 
-// MuJoCo itself raises a fatal error where a stack is too small for the work.
+// MuJoCo itself raises an error if the model's arena is too small for a step.
 func TestFatalErrorOfTheEngine(t *testing.T) {
 	needLibrary(t)
 	m, err := LoadXML(`<mujoco><size memory="2000"/><worldbody><geom type="plane" size="1 1 1"/>
@@ -171,7 +171,7 @@ func TestUseAfterClose(t *testing.T) {
 	must(t, err)
 	m.Close()
 	m.Close()
-	must(t, d.Step(1)) // the data keep what they need
+	must(t, d.Step(1)) // the data keeps the C model alive
 	d.Close()
 	d.Close()
 	if _, err := m.NewData(); err != ErrClosed {

@@ -1,8 +1,10 @@
-// Package mujoco simulates rigid bodies with MuJoCo 3.11.0, the C library itself.
+// Package mujoco simulates rigid bodies with MuJoCo 3.11.0. It is a binding to the
+// C library, not a port: all dynamics are MuJoCo's own.
 //
-// A [Model] is compiled from MJCF and does not change while it is simulated. A
-// [Data] is one simulation of it. Many Data of one Model may step at the same time,
-// each on one goroutine at a time.
+// A [Model] is compiled from MJCF and normally does not change during a simulation. A
+// [Data] is one simulation of it: positions, velocities, controls and everything
+// derived from them. Many Data of one Model may step concurrently, but each Data
+// must be used by one goroutine at a time.
 //
 //	m, err := mujoco.LoadXML(xml, nil)
 //	...
@@ -20,22 +22,25 @@
 //
 // # Arrays
 //
-// [Array] gives MuJoCo's own arrays by the names in its documentation, and methods such as
-// [Data.QPos] those that most tasks use. Nothing is copied: what is written there is what MuJoCo sees. The address of an array does
-// not change, so that a caller may fetch it once. It is valid until Close, and only
-// while the Data or Model is reachable: keep that beside the slice.
+// [Array] returns MuJoCo's own arrays by the names in its documentation. Methods such
+// as [Data.QPos] return the arrays that most tasks use. The slices alias MuJoCo's
+// memory, so a write to one is visible to MuJoCo without a copy. The address of an
+// array never changes, so a caller may fetch a slice once and reuse it. The slice is
+// valid until Close, and only while the Data or Model is reachable: store the Data or
+// Model next to the slice.
 //
 // # Errors
 //
-// MuJoCo ends the process when it meets a fatal error. Here every such error is a
-// *[FatalError], the Data refuses further work until [Data.Reset], and other Data are
-// not concerned. A state that went bad is a [PhysicsError] for which
-// errors.Is(err, [ErrDiverged]) holds. The package owns MuJoCo's process-wide log
-// handler; nothing is printed and no log file is written.
+// MuJoCo terminates the process on a fatal error. This package intercepts such errors
+// and returns a *[FatalError] instead; the Data then rejects further calls until
+// [Data.Reset], and other Data are not affected. A NaN or huge value in the state
+// gives a [PhysicsError] for which errors.Is(err, [ErrDiverged]) is true. The package
+// installs MuJoCo's process-wide log handler, so nothing is printed and no log file is
+// written.
 //
 // # The library
 //
-// libmujoco is opened when the first model is loaded, never linked: programs start
-// without it. See [Open] for where it is looked for. The package knows nothing of
-// tasks, data sets or images; images are package render's.
+// libmujoco is opened at run time, when the first model is loaded, and is not linked:
+// programs start on machines that do not have it. [Open] documents the search path.
+// This package contains nothing about tasks, data sets or images. Package render draws.
 package mujoco

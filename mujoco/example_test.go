@@ -47,7 +47,7 @@ func Example() {
 	// Output: after 1 s at -0.81 rad
 }
 
-// Names are resolved once; afterwards there are numbers only.
+// Names are resolved to indices once, outside the simulation loop.
 func ExampleModel_ID() {
 	m, err := mujoco.LoadXML(pendulum, nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func ExampleModel_ID() {
 	// mujoco: the model has no site named "top"
 }
 
-// A model may take its parts from any file system, such as one that was embedded.
+// Files that a model refers to come from any fs.FS, such as an embedded one.
 func ExampleLoadXML() {
 	files := fstest.MapFS{
 		"pole.xml": {Data: []byte(pendulum)},
@@ -82,7 +82,7 @@ func ExampleLoadXML() {
 	// Output: 2 bodies, 1 control
 }
 
-// A state that went bad is an error, and a reset makes the data usable again.
+// A state with huge values is an error. A reset makes the data usable again.
 func ExamplePhysicsError() {
 	m, err := mujoco.LoadXML(pendulum, nil)
 	if err != nil {

@@ -11,26 +11,30 @@ import (
 	thirdparty "scalewm/third_party"
 )
 
-// Version is the only version of MuJoCo that this package works with: layouts of
-// its structs, and the colours of its floors, change between versions.
+// Version is the only version of MuJoCo that this package accepts. The layouts of the C
+// structs change between versions, and so do rendered colours, which would change data
+// sets.
 const Version = "3.11.0"
 
-// Variable is the environment variable that names the library, or its folder.
+// Variable is the environment variable that gives the path of the library or of the
+// folder that contains it.
 const Variable = "SCALEWM_MUJOCO"
 
-// file is the library's name in the official package.
+// file is the name of the library file in the official MuJoCo release.
 const file = "libmujoco.so." + Version
 
-// ErrNoLibrary is wrapped by Open's error where there is no library to open, or no
-// headers to have been built with.
+// ErrNoLibrary is wrapped by the error of Open if the library was not found, or if this
+// program was built without MuJoCo's headers.
 var ErrNoLibrary = errors.New("mujoco: library not found")
 
-// Open finds and opens the library; loading a model does so too. It is looked for
-// where [Variable] says, beside the executable, and in third_party of the checkout
-// that holds the executable or the working folder. The outcome of the first call is
-// that of all.
+// Open finds and opens the library. Loading a model calls it. It searches the path in
+// [Variable], the folder of the executable, and third_party of the checkout that
+// contains the executable or the working folder. Only the first call does this work;
+// later calls return its result.
 func Open() error { return open() }
 
+// open is Open's implementation. The library is never unloaded, since C handles that
+// point into it may exist at any time.
 var open = sync.OnceValue(func() error {
 	if err := builtWith(mjc.Headers()); err != nil {
 		return err
@@ -45,7 +49,8 @@ var open = sync.OnceValue(func() error {
 	return nil
 })
 
-// builtWith says why a build with these headers cannot open any library.
+// builtWith returns an error unless the program was built with the pinned headers.
+// Struct offsets are compiled in, so other headers would address the wrong memory.
 func builtWith(headers int) error {
 	switch headers {
 	case mjc.Version:
@@ -56,7 +61,7 @@ func builtWith(headers int) error {
 	return fmt.Errorf("%w: built with headers of version %d, needs %d (hint: make setup, then build again)", ErrNoLibrary, headers, mjc.Version)
 }
 
-// find returns the first candidate that is a file.
+// find returns the first candidate path that is a regular file.
 func find() (string, error) {
 	variable := os.Getenv(Variable)
 	paths := thirdparty.Places(variable, "mujoco", file)

@@ -25,7 +25,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestWrongLibraries opens files that are no libmujoco, or another version of it.
+// TestWrongLibraries opens files that are not libmujoco, or another version of it.
 func TestWrongLibraries(t *testing.T) {
 	if mjc.Headers() == 0 {
 		t.Skip("mujoco: library not fetched")
@@ -53,8 +53,8 @@ func TestWrongLibraries(t *testing.T) {
 	}
 }
 
-// TestBuildWithoutHeaders compiles the C side in a place from where no headers are
-// seen, as in a checkout without network: it links, and opening says what to do.
+// TestBuildWithoutHeaders compiles the C files in a folder without the headers, as in a
+// checkout without network: the program links, and mjc_open returns an error.
 func TestBuildWithoutHeaders(t *testing.T) {
 	dir := t.TempDir()
 	sources, err := filepath.Glob("internal/mjc/*.[ch]")

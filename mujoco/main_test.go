@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMain leaves the examples out where there is no library: unlike tests they
-// cannot skip.
+// TestMain skips the examples if the library is missing, since an example cannot skip
+// itself.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.run"); errors.Is(Open(), ErrNoLibrary) && f.Value.String() == "" {

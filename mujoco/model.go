@@ -11,19 +11,21 @@ import (
 	"scalewm/mujoco/internal/mjc"
 )
 
-// Model is a compiled model. Any number of goroutines may read it and step its
-// Data; a goroutine that writes to its arrays must be the only one that uses it.
+// Model is a compiled model (mjModel). Any number of goroutines may read it and step
+// its Data. A goroutine that writes to its arrays must be the only one using it.
 type Model struct {
 	h       *modelHandle
-	c       *mjc.CModel // nil after Close
+	c       *mjc.CModel // same as h.c; nil after Close
 	layout  layout
 	nsite   int
 	nv      int
-	cleanup runtime.Cleanup
+	cleanup runtime.Cleanup // frees h if the Model becomes unreachable without Close
 }
 
-// modelHandle counts who needs the C model: the Model and each of its Data. It is
-// freed after the last, so that closing in any order is safe.
+// modelHandle counts the references to the C model: one from the Model, one from each
+// of its Data, and one from each renderer. The last release frees it, so they may be
+// closed in any order. It is a separate allocation because a runtime.Cleanup must not
+// refer to the object it is attached to.
 type modelHandle struct {
 	c    *mjc.CModel
 	refs atomic.Int32
@@ -37,9 +39,10 @@ func (h *modelHandle) release() {
 	}
 }
 
-// LoadXML compiles MJCF text. Files that it names (meshes, textures, includes) are
-// looked for in assets by their path there, which may be nil. The error of a bad
-// model is a *CompileError.
+// LoadXML compiles MJCF text. Files that the text refers to (meshes, textures,
+// includes) are looked up by path in assets, which may be nil. If MuJoCo rejects the
+// model, the error is a *CompileError. If the library is missing, it wraps
+// ErrNoLibrary. The caller must Close the model.
 func LoadXML(xml string, assets fs.FS) (*Model, error) {
 	files, err := collect(assets)
 	if err != nil {
@@ -62,7 +65,8 @@ func LoadXML(xml string, assets fs.FS) (*Model, error) {
 	return m, nil
 }
 
-// collect reads every file of fsys, which may be nil.
+// collect reads every file of fsys into memory, because MuJoCo's virtual file system
+// has no callbacks and must be filled before compilation. A nil fsys has no files.
 func collect(fsys fs.FS) ([]mjc.Asset, error) {
 	if fsys == nil {
 		return nil, nil
@@ -79,7 +83,8 @@ func collect(fsys fs.FS) ([]mjc.Asset, error) {
 	return out, err
 }
 
-// Close frees the model, once its Data are closed too. More calls do nothing.
+// Close releases the model. The C memory is freed when its Data and renderers are
+// closed too. Calling Close again does nothing.
 func (m *Model) Close() {
 	if m.c != nil {
 		m.c = nil
@@ -88,7 +93,8 @@ func (m *Model) Close() {
 	}
 }
 
-// Share lends the C model to package render until release is called.
+// Share returns the C model for package render and keeps it alive until release is
+// called, even if the Model is closed before.
 func (m *Model) Share() (c *mjc.CModel, release func(), err error) {
 	if m.c == nil {
 		return nil, nil, ErrClosed
@@ -96,7 +102,7 @@ func (m *Model) Share() (c *mjc.CModel, release func(), err error) {
 	return m.c, m.h.retain().release, nil
 }
 
-// base is the address of mjModel.
+// base returns the address of the C struct mjModel.
 func (m *Model) base() unsafe.Pointer {
 	if m.c == nil {
 		panic("mujoco: use of a closed Model")
@@ -104,10 +110,10 @@ func (m *Model) base() unsafe.Pointer {
 	return unsafe.Pointer(m.c)
 }
 
-// ObjType is a kind of named object, as MuJoCo numbers them.
+// ObjType is a kind of named object, with MuJoCo's numbering (mjtObj).
 type ObjType int
 
-// The kinds that tasks look for.
+// The kinds of objects that tasks look up.
 const (
 	ObjBody   ObjType = 1
 	ObjGeom   ObjType = 5
@@ -115,6 +121,7 @@ const (
 	ObjCamera ObjType = 7
 )
 
+// String returns MuJoCo's element name of the kind, such as "body".
 func (t ObjType) String() string {
 	if s, ok := objNames[t]; ok {
 		return s
@@ -124,12 +131,13 @@ func (t ObjType) String() string {
 
 var objNames = map[ObjType]string{ObjBody: "body", ObjGeom: "geom", ObjSite: "site", ObjCamera: "camera"}
 
-// ID is the number of a named object: its row in the arrays of its kind.
+// ID returns the index of a named object, which is its row in the arrays of its kind.
 func (m *Model) ID(t ObjType, name string) (int, error) {
 	if m.c == nil {
 		return 0, ErrClosed
 	}
 	id := mjc.ID(m.c, int(t), name)
+	// Without this, m could be collected, and its cleanup free the C model, during the call.
 	runtime.KeepAlive(m)
 	if id < 0 {
 		return 0, fmt.Errorf("mujoco: the model has no %s named %q", t, name)

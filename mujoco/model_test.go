@@ -23,7 +23,7 @@ func TestLoad(t *testing.T) {
 		xml            string
 		bodies, meshes int
 	}{
-		"whole":        {ball, 2, 0},
+		"one file":        {ball, 2, 0},
 		"with a mesh":  {withMesh, 1, 1},
 		"with a part":  {including, 2, 0},
 		"./ in a path": {strings.Replace(including, "parts/", "./parts/", 1), 2, 0},
@@ -133,7 +133,7 @@ func TestViewsHaveMuJoCosShapes(t *testing.T) {
 	}
 }
 
-// A name or a type that the headers do not have is a bug of the caller.
+// A name or type that the headers do not have is a bug of the caller and panics.
 func TestArrayPanics(t *testing.T) {
 	m := world(t)
 	for name, use := range map[string]func(){

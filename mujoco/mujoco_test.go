@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// needLibrary skips where make setup could not fetch the library.
+// needLibrary skips the test if MuJoCo's library is not there.
 func needLibrary(t testing.TB) {
 	t.Helper()
 	if err := Open(); errors.Is(err, ErrNoLibrary) {
@@ -45,7 +45,7 @@ func newData(t testing.TB, m *Model) *Data {
 	return d
 }
 
-// floats is an array of testdata/world.json.
+// floats decodes an array of numbers in testdata/world.json.
 type floats []float64
 
 func (f *floats) UnmarshalText(b []byte) error {
@@ -59,7 +59,7 @@ func (f *floats) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// recording is what the Python package computed: see testdata/peers.py.
+// recording holds the states computed by MuJoCo's Python package: see testdata/peers.py.
 type recording struct {
 	Ctrl, States, Sensors, Mass floats
 	JacTip                      floats `json:"jac_tip"`

@@ -13,7 +13,7 @@ import (
 	"scalewm/mujoco/internal/mjc"
 )
 
-// resident is the memory of this process in MB.
+// resident returns the resident memory of this process in MB.
 func resident(t testing.TB) float64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")
@@ -25,9 +25,9 @@ func resident(t testing.TB) float64 {
 	return float64(pages*os.Getpagesize()) / 1e6
 }
 
-// flat runs f once to warm up, then n times, and wants the memory not to have grown
-// by more than 40 MB: n times anything that matters is far more, the race
-// detector and the C allocator take some.
+// flat runs f once to warm up, then n times, and fails if resident memory grew by more
+// than 40 MB. A leak in each of n calls would be far more; the race detector and the C
+// allocator need some.
 func flat(t *testing.T, n int, f func()) {
 	t.Helper()
 	for range n / 10 {
@@ -72,17 +72,17 @@ func TestForgottenDataAreFreed(t *testing.T) {
 		_, err := m.NewData()
 		must(t, err)
 	}
-	for range 1000 { // collections; cleanups run some time after one
+	for range 1000 { // cleanups run some time after a collection
 		runtime.GC()
-		if m.h.refs.Load() == 1 { // the model's own
+		if m.h.refs.Load() == 1 { // the Model's own reference
 			return
 		}
 	}
 	t.Errorf("%d of 50 forgotten data are not freed", m.h.refs.Load()-1)
 }
 
-// TestErrorsFromManyGoroutines makes 100,000 calls that MuJoCo or this package
-// must refuse, from 8 goroutines that share a model.
+// TestErrorsFromManyGoroutines makes 100,000 calls that MuJoCo or this package must
+// reject, from 8 goroutines that share a model.
 func TestErrorsFromManyGoroutines(t *testing.T) {
 	m := world(t)
 	const goroutines, calls = 8, 12_500

@@ -8,31 +8,34 @@ import (
 	"scalewm/mujoco/internal/mjc"
 )
 
-// Element is a type of MuJoCo's numbers: mjtNum, float, int, mjtSize, mjtByte or mjtBool.
+// Element is the Go type of a MuJoCo array element: mjtNum, float, int, mjtSize,
+// mjtByte or mjtBool, respectively.
 type Element interface {
 	float64 | float32 | int32 | int64 | byte | bool
 }
 
-// Owner is a Model or a Data.
+// Owner is a Model or a Data: a C struct whose fields Array can access by name.
 type Owner interface {
-	// find gives a field by its name in MuJoCo's headers, the address of the struct that has
-	// it, and the number of its elements.
+	// find returns a field by its name in MuJoCo's headers, the address of the struct
+	// that contains it, and its number of elements.
 	find(name string) (f field, base unsafe.Pointer, n int)
 }
 
-// field is a field, and its place in its table.
+// field is a field of a C struct with its position in its table.
 type field struct {
 	mjc.Field
 	table mjc.Table
-	at    int
+	index int // in the table
 }
 
-// names are the fields of mjModel and of mjData by name, and the lengths of the tables.
+// names maps names to the fields of mjModel and mjData. lengths[t] is the number of
+// fields in table t.
 type names struct {
 	model, data map[string]field
 	lengths     [4]int
 }
 
+// headers is computed once from the tables compiled into package mjc.
 var headers = sync.OnceValue(func() names {
 	h := names{model: map[string]field{}, data: map[string]field{}}
 	for _, t := range []mjc.Table{mjc.Sizes, mjc.Inline, mjc.Model, mjc.Data} {
@@ -49,7 +52,9 @@ var headers = sync.OnceValue(func() names {
 	return h
 })
 
-// layout holds the sizes of a model, and how many elements each field of the other tables has.
+// layout holds, per table, one number per field: the value of each size of the model,
+// and for the other tables the number of elements. They are fixed when the model is
+// compiled, so each Model computes them once.
 type layout [4][]int
 
 func newLayout(m *mjc.CModel) (l layout) {
@@ -59,29 +64,33 @@ func newLayout(m *mjc.CModel) (l layout) {
 	return l
 }
 
+// find returns the zero field for an unknown name. Its table is Sizes, which Array
+// rejects with a panic.
 func (m *Model) find(name string) (f field, base unsafe.Pointer, n int) {
 	f = headers().model[name]
-	return f, m.base(), m.layout[f.table][f.at]
+	return f, m.base(), m.layout[f.table][f.index]
 }
 
 func (d *Data) find(name string) (f field, base unsafe.Pointer, n int) {
 	f = headers().data[name]
-	return f, d.base(), d.m.layout[f.table][f.at]
+	return f, d.base(), d.m.layout[f.table][f.index]
 }
 
-// Size is a count of the model by its name in MuJoCo's headers, such as "nbody".
+// Size returns a size of the model by its name in MuJoCo's headers, such as "nbody". It
+// panics if there is no such size.
 func (m *Model) Size(name string) int {
 	f, ok := headers().model[name]
 	if !ok || f.table != mjc.Sizes {
 		panic("mujoco: the headers have no size " + name)
 	}
-	return m.layout[mjc.Sizes][f.at]
+	return m.layout[mjc.Sizes][f.index]
 }
 
-// Array is an array of a model or its data by its name in MuJoCo's headers, such as
-// Array[float64](m, "body_mass"), or a value inside its options and visual settings, such
-// as Array[float64](m, "opt.gravity"). It is nil if the model has no elements of it, and
-// panics if the headers have no such array of T.
+// Array returns an array of a model or data by its name in MuJoCo's headers, such as
+// Array[float64](m, "body_mass"), or a value inside the model's options and visual
+// settings, such as Array[float64](m, "opt.gravity"). The slice aliases MuJoCo's memory.
+// It is nil if this model has no elements of that array. Array panics if the headers
+// have no such array with elements of type T.
 func Array[T Element](o Owner, name string) []T {
 	f, base, n := o.find(name)
 	var c string
@@ -102,6 +111,7 @@ func Array[T Element](o Owner, name string) []T {
 	if f.Type != c || f.table == mjc.Sizes {
 		panic(fmt.Sprintf("mujoco: %s is no array of %T", name, *new(T)))
 	}
+	// Inline fields are in the struct itself; for the others the struct has a pointer.
 	p := (*T)(unsafe.Add(base, f.Offset))
 	if f.table != mjc.Inline {
 		p = *(**T)(unsafe.Add(base, f.Offset))
@@ -112,34 +122,36 @@ func Array[T Element](o Owner, name string) []T {
 	return unsafe.Slice(p, n)
 }
 
-// QPos is qpos, nq.
+// QPos returns qpos, the generalised positions: nq values.
 func (d *Data) QPos() []float64 { return Array[float64](d, "qpos") }
 
-// QVel is qvel, nv.
+// QVel returns qvel, the generalised velocities: nv values.
 func (d *Data) QVel() []float64 { return Array[float64](d, "qvel") }
 
-// Ctrl is ctrl, nu.
+// Ctrl returns ctrl, the controls: nu values.
 func (d *Data) Ctrl() []float64 { return Array[float64](d, "ctrl") }
 
-// XPos is xpos, nbody x 3.
+// XPos returns xpos, the positions of the bodies: nbody x 3.
 func (d *Data) XPos() []float64 { return Array[float64](d, "xpos") }
 
-// GeomXPos is geom_xpos, ngeom x 3.
+// GeomXPos returns geom_xpos, the positions of the geoms: ngeom x 3.
 func (d *Data) GeomXPos() []float64 { return Array[float64](d, "geom_xpos") }
 
-// SiteXPos is site_xpos, nsite x 3.
+// SiteXPos returns site_xpos, the positions of the sites: nsite x 3.
 func (d *Data) SiteXPos() []float64 { return Array[float64](d, "site_xpos") }
 
-// SiteXMat is site_xmat, nsite x 9.
+// SiteXMat returns site_xmat, the rotation matrices of the sites: nsite x 9.
 func (d *Data) SiteXMat() []float64 { return Array[float64](d, "site_xmat") }
 
-// MocapPos is mocap_pos, nmocap x 3.
+// MocapPos returns mocap_pos, the positions of the mocap bodies: nmocap x 3.
 func (d *Data) MocapPos() []float64 { return Array[float64](d, "mocap_pos") }
 
-// MocapQuat is mocap_quat, nmocap x 4.
+// MocapQuat returns mocap_quat, the orientations of the mocap bodies as quaternions
+// w, x, y, z: nmocap x 4.
 func (d *Data) MocapQuat() []float64 { return Array[float64](d, "mocap_quat") }
 
-// Row is row i of an array with the given number of columns, as d.XPos() has 3 per body.
+// Row returns row i of a row-major array with the given number of columns, for example
+// 3 for d.XPos(). Its capacity ends with the row, so append cannot overwrite the next.
 func Row[T any](array []T, i, columns int) []T {
 	return array[i*columns : (i+1)*columns : (i+1)*columns]
 }

@@ -6,7 +6,7 @@ import (
 	"scalewm/envs"
 )
 
-// The library's side of a step of 64 worlds whose observation is watched, on one thread.
+// A step of 64 worlds with a watched observation, on one thread, without Python.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct{ task, watch string }{{"tworoom", "observation"}, {"tworoom", "state"}, {"pusht", "state"}, {"pointmaze", "state"}} {
 		b.Run(c.task+"/"+c.watch, func(b *testing.B) {

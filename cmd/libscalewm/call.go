@@ -19,15 +19,15 @@ import (
 	thirdparty "scalewm/third_party"
 )
 
-// call is one call of an operation.
+// call is one call of scalewm_call.
 type call struct {
 	handle  uint64
-	more    bool // the operation goes on where its time slice ended
+	more    bool // the operation continues where its time slice ended
 	request []byte
 	buffers [][]byte
 }
 
-// operations are what scalewm_call does without an object, and methods what it does with one.
+// operations are the operations without an object, methods those on an object.
 var (
 	operations = map[string]func(call) (any, error){
 		"open":         open,
@@ -37,29 +37,30 @@ var (
 		"evaluate.new": newEvaluation,
 	}
 	methods = map[string]method{
-		"worlds.make":    doing((*worlds).make),
-		"worlds.vary":    doing((*worlds).vary),
-		"worlds.reset":   doing((*worlds).reset),
-		"worlds.step":    doing((*worlds).step),
-		"worlds.set":     doing((*worlds).set),
-		"worlds.observe": doing((*worlds).observe),
-		"worlds.frames":  doing((*worlds).frames),
-		"clips.open":     answering((*clips).open),
-		"clips.clip":     doing((*clips).clip),
-		"clips.step":     doing((*clips).step),
-		"model.encode":   doing((*checkpoint).encode),
-		"model.rollout":  doing((*checkpoint).rollout),
-		"evaluate.next":  answering((*evaluation).next),
-		"evaluate.take":  doing((*evaluation).take),
-		"evaluate.give":  doing((*evaluation).give),
+		"worlds.make":    withoutAnswer((*worlds).make),
+		"worlds.vary":    withoutAnswer((*worlds).vary),
+		"worlds.reset":   withoutAnswer((*worlds).reset),
+		"worlds.step":    withoutAnswer((*worlds).step),
+		"worlds.set":     withoutAnswer((*worlds).set),
+		"worlds.observe": withoutAnswer((*worlds).observe),
+		"worlds.frames":  withoutAnswer((*worlds).frames),
+		"clips.open":     withAnswer((*clips).open),
+		"clips.clip":     withoutAnswer((*clips).clip),
+		"clips.step":     withoutAnswer((*clips).step),
+		"model.encode":   withoutAnswer((*checkpoint).encode),
+		"model.rollout":  withoutAnswer((*checkpoint).rollout),
+		"evaluate.next":  withAnswer((*evaluation).next),
+		"evaluate.take":  withoutAnswer((*evaluation).take),
+		"evaluate.give":  withoutAnswer((*evaluation).give),
 	}
 )
 
-// method does something with an object. The answer is nil where there is none to give.
+// method performs an operation on an object. answer is nil if there is none. again asks the
+// caller to repeat the call.
 type method func(object, call) (answer any, again bool, err error)
 
-// answering is a method of one kind of object.
-func answering[T object](f func(T, call) (any, bool, error)) method {
+// withAnswer returns the method for a function on one kind of object.
+func withAnswer[T object](f func(T, call) (any, bool, error)) method {
 	return func(o object, c call) (any, bool, error) {
 		if of, ok := o.(T); ok {
 			return f(of, c)
@@ -68,17 +69,19 @@ func answering[T object](f func(T, call) (any, bool, error)) method {
 	}
 }
 
-// doing is a method that has no answer.
-func doing[T object](f func(T, call) (bool, error)) method {
-	return answering(func(o T, c call) (any, bool, error) {
+// withoutAnswer returns the method for a function that has no answer.
+func withoutAnswer[T object](f func(T, call) (bool, error)) method {
+	return withAnswer(func(o T, c call) (any, bool, error) {
 		again, err := f(o, c)
 		return nil, again, err
 	})
 }
 
-// do does the operation. Whatever it panics with is an error of the call.
+// do performs the operation. A panic becomes an error, because a panic that reaches C would
+// end the caller's process.
 func (c call) do(operation string) (answer string, again bool, err error) {
-	defer caught(&err)
+	defer recoverTo(&err)
+	// Operations without an object have no slices.
 	if f, ok := operations[operation]; ok {
 		v, err := f(c)
 		return text(v, false, err)
@@ -88,25 +91,28 @@ func (c call) do(operation string) (answer string, again bool, err error) {
 	}
 	f, ok := methods[operation]
 	if !ok {
-		return "", false, fmt.Errorf("this library has no operation %q (hint: the Python package and its library are of different versions, install scalewm again)", operation)
+		return "", false, fmt.Errorf("unknown operation %q (hint: the Python package and its library have different versions; install scalewm again)", operation)
 	}
 	o, err := objects.take(c.handle)
 	if err != nil {
 		return "", false, err
 	}
 	defer o.use.Unlock()
-	if c.more && o.going != c.identity(operation) {
+	// A call that continues must be the one that was in progress. Otherwise it would continue
+	// at the other's position, with buffers that were not checked.
+	if c.more && o.pending != c.identity(operation) {
 		return "", false, errors.New("another call began on this object before this one ended (hint: one thread at a time, or an object for each)")
 	}
+	// An error ends the call, so nothing is pending unless the operation asks for another slice.
 	v, again, err := f(o.object, c)
-	o.going = ""
+	o.pending = ""
 	if again {
-		o.going = c.identity(operation)
+		o.pending = c.identity(operation)
 	}
 	return text(v, again, err)
 }
 
-// identity tells calls of one object apart, by where their buffers lie.
+// identity identifies a call of an object by its operation and the addresses of its buffers.
 func (c call) identity(operation string) string {
 	id := []byte(operation)
 	for _, b := range c.buffers {
@@ -115,7 +121,7 @@ func (c call) identity(operation string) string {
 	return string(id)
 }
 
-// text is an answer in JSON, "" for none.
+// text returns an answer as JSON, "" if there is none.
 func text(v any, again bool, err error) (string, bool, error) {
 	if v == nil || again || err != nil {
 		return "", again, err
@@ -124,16 +130,19 @@ func text(v any, again bool, err error) (string, bool, error) {
 	return string(b), false, err
 }
 
-// caught turns a panic into an error, which names the line.
-func caught(err *error) {
+// recoverTo converts a panic to an error with the file and line of its cause. It must be
+// deferred directly.
+func recoverTo(err *error) {
 	if r := recover(); r != nil {
 		_, stack, _ := strings.Cut(string(debug.Stack()), "\npanic(")
-		at := strings.Split(stack, "\n")[min(3, strings.Count(stack, "\n"))] // panic's line, its file, the function, its file
+		// The lines after "panic(": its file, the function that panicked, that function's file.
+		at := strings.Split(stack, "\n")[min(3, strings.Count(stack, "\n"))]
 		*err = fmt.Errorf("internal error: %v at %s (hint: a bug of scalewm, please report it)", r, filepath.Base(strings.TrimSpace(at)))
 	}
 }
 
-// read reads the request, refusing what it does not know.
+// read decodes the request. Unknown fields are errors, since they mean that caller and library
+// have different versions.
 func (c call) read(into any) error {
 	d := json.NewDecoder(strings.NewReader(string(c.request)))
 	d.DisallowUnknownFields()
@@ -143,41 +152,45 @@ func (c call) read(into any) error {
 	return nil
 }
 
-// object is what a handle names.
+// object is the value of a handle.
 type object interface{ close() error }
 
-// held is an object in the table.
-type held struct {
+// entry is an object in the table.
+type entry struct {
 	object
-	use   sync.Mutex // held during each slice of a call
-	going string     // the identity of a call that has more slices to come
+	use     sync.Mutex // locked during each slice of a call
+	pending string     // identity of a call that has more slices to come, or ""
 }
 
-// table holds the objects that handles name. Handles are random numbers that JSON holds exactly: one
-// that was carried into another process names nothing there.
+// table maps handles to objects. Go pointers must not be kept in C memory, so callers receive
+// numbers instead. They are random, so that a handle that was copied to another process does
+// not match an object there by chance, and below 2^53, so that JSON represents them exactly.
 type table struct {
 	mu   sync.Mutex
-	open map[uint64]*held
+	open map[uint64]*entry
 }
 
-var objects = table{open: map[uint64]*held{}}
+var objects = table{open: map[uint64]*entry{}}
 
 var errHandle = errors.New("there is no such object: it was closed (hint: make a new one)")
 
+// add adds an object and returns its handle.
 func (t *table) add(o object) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
+		// 0 is no handle.
 		handle := 1 + rand.Uint64N(1<<53-1)
 		if _, taken := t.open[handle]; !taken {
-			t.open[handle] = &held{object: o}
+			t.open[handle] = &entry{object: o}
 			return handle
 		}
 	}
 }
 
-// take gives an object to one caller at a time, who unlocks it.
-func (t *table) take(handle uint64) (*held, error) {
+// take returns an object, locked for one caller, who must unlock it. It fails instead of
+// waiting if the object is in use, since a second thread is a bug of the caller.
+func (t *table) take(handle uint64) (*entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o, ok := t.open[handle]
@@ -190,8 +203,8 @@ func (t *table) take(handle uint64) (*held, error) {
 	return o, nil
 }
 
-// close closes an object, once: whatever comes of it, the handle is gone. A slice of another
-// thread's call ends before.
+// close closes an object. The handle is invalid afterwards, even if closing fails. If another
+// thread's call is in progress, close waits for the end of its slice.
 func (t *table) close(handle uint64) error {
 	t.mu.Lock()
 	o, ok := t.open[handle]
@@ -205,10 +218,11 @@ func (t *table) close(handle uint64) error {
 	return o.close()
 }
 
-// open tells the library where it lies, so that it finds libmujoco and model files beside itself,
-// and the caller's present environment, of which Go knows only what the process began with;
-// it asks what the library has: {"home", "environment"} gives {"tasks", "versions", "rules"}, the last being the
-// settings of evaluations by keyword, with their defaults.
+// open initialises the library: {"home", "environment"} gives {"tasks", "versions", "rules"}.
+// home is the folder of the library, in which it finds libmujoco and model files. environment
+// contains the caller's current environment variables, because Go only knows those that the
+// process started with. tasks are the descriptions of all tasks, and rules the settings of
+// evaluations by keyword, with their defaults.
 func open(c call) (any, error) {
 	var q struct {
 		Home        string            `json:"home"`
@@ -217,6 +231,7 @@ func open(c call) (any, error) {
 	if err := c.read(&q); err != nil {
 		return nil, err
 	}
+	// Replaces the executable's folder in the search for libmujoco and model files.
 	thirdparty.Home = q.Home
 	for name, value := range q.Environment {
 		if err := os.Setenv(name, value); err != nil {
@@ -227,6 +242,7 @@ func open(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Not nil, so that JSON has an empty list.
 	tasks := []envs.Description{}
 	for _, name := range envs.Names() {
 		t, err := envs.Lookup(name)
@@ -237,6 +253,7 @@ func open(c call) (any, error) {
 	}
 	rules := map[string]string{}
 	for _, s := range results.Settings {
+		// A setting without a flag has no keyword.
 		if s.Flag != "" {
 			rules[s.Keyword()] = s.Default()
 		}

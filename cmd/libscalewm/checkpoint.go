@@ -12,32 +12,32 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// checkpoint is a trained model on the processor, which Python asks for latents, predictions and costs.
+// checkpoint is a trained model on the CPU, for latents, predictions and costs.
 type checkpoint struct {
 	world   model.World
 	encoder *model.Encoder
 	dev     device.Device
 	info    model.Info
-	at      int // of a call that goes on: frames or candidates that are done
+	at      int // number of frames or candidates done by the call in progress
 }
 
-// What is computed between two looks at the clock.
+// Numbers of frames and of candidates computed between two checks of the time.
 const (
 	framesAtOnce     = 16
 	candidatesAtOnce = 128
 )
 
-// loadCheckpoint reads a checkpoint: {"path", "threads"} gives {"handle"} and what is known of it.
+// loadCheckpoint loads a checkpoint: {"path", "threads"} gives {"handle"} and its description.
 func loadCheckpoint(c call) (any, error) {
 	var q struct {
 		Path    string `json:"path"`
-		Threads int    `json:"threads"` // 0: one a core
+		Threads int    `json:"threads"` // 0 means one per core
 	}
 	if err := c.read(&q); err != nil {
 		return nil, err
 	}
 	if q.Threads < 0 {
-		return nil, fmt.Errorf("loading %s: %d threads (hint: 0 is one a core)", q.Path, q.Threads)
+		return nil, fmt.Errorf("loading %s: %d threads (hint: 0 means one per core)", q.Path, q.Threads)
 	}
 	dev, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: q.Threads})
 	if err != nil {
@@ -52,11 +52,13 @@ func loadCheckpoint(c call) (any, error) {
 		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd}, nil
 }
 
-// latent is the numbers of a latent.
+// latent returns the number of values in a latent.
 func (m *checkpoint) latent() int { return m.info.Patches * m.info.Dim }
 
-// going does the pieces of a long call, n of them, until the caller wants to look for Ctrl-C.
-func (m *checkpoint) going(c call, n int, piece func(from int) (done int, err error)) (again bool, err error) {
+// inSlices processes n items of a long call in pieces until the time slice is over. piece(from)
+// processes items from index from and returns how many. m.at keeps the position across
+// slices.
+func (m *checkpoint) inSlices(c call, n int, piece func(from int) (done int, err error)) (again bool, err error) {
 	if !c.more {
 		m.at = 0
 	}
@@ -70,10 +72,10 @@ func (m *checkpoint) going(c call, n int, piece func(from int) (done int, err er
 	return m.at < n, nil
 }
 
-// encode takes frames (n, S, S, 3) and gives latents (n, P, D).
+// encode computes latents (n, P, D) float32 from frames (n, S, S, 3) uint8.
 func (m *checkpoint) encode(c call) (again bool, err error) {
 	if len(c.buffers) != 2 || len(c.buffers[0])%m.info.FrameBytes() != 0 {
-		return false, fmt.Errorf("encoding: frames are not (n, %d, %d, 3) uint8", m.info.FrameSize, m.info.FrameSize)
+		return false, fmt.Errorf("encoding: frames must be uint8 of shape (n, %d, %d, 3)", m.info.FrameSize, m.info.FrameSize)
 	}
 	frames, size := c.buffers[0], m.info.FrameBytes()
 	n := len(frames) / size
@@ -81,31 +83,35 @@ func (m *checkpoint) encode(c call) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return m.going(c, n, func(from int) (int, error) {
+	return m.inSlices(c, n, func(from int) (int, error) {
 		k := min(framesAtOnce, n-from)
+		// No context is needed: a slice is short.
 		return k, m.encoder.Latents(context.Background(), out[from*m.latent():(from+k)*m.latent()], frames[from*size:(from+k)*size])
 	})
 }
 
-// rollout predicts: {"episodes", "candidates", "blocks"} with buffers start (E, P, D), candidates (E, C, H, A) and
-// the latents after the last block, (E, C, P, D); or, with goals (E, P, D) as the third of four, costs (E, C).
+// rollout predicts: {"episodes", "candidates", "blocks"}, with float32 buffers start (E, P, D),
+// candidates (E, C, H, A) and the result, the latents after the last block (E, C, P, D). With
+// four buffers, the third is goals (E, P, D) and the result is costs (E, C).
 func (m *checkpoint) rollout(c call) (again bool, err error) {
 	var q struct{ Episodes, Candidates, Blocks int }
 	if err := c.read(&q); err != nil {
 		return false, err
 	}
-	const most = 1 << 20 // so that sizes do not overflow
+	const most = 1 << 20 // keeps the products below from overflowing
 	if q.Episodes < 1 || q.Candidates < 1 || q.Blocks < 1 || max(q.Episodes, q.Candidates, q.Blocks) > most {
 		return false, fmt.Errorf("predicting %d episodes, %d candidates, %d blocks (hint: at least one of each)", q.Episodes, q.Candidates, q.Blocks)
 	}
 	if len(c.buffers) != 3 && len(c.buffers) != 4 {
 		return false, fmt.Errorf("predicting: %d buffers", len(c.buffers))
 	}
+	// plan is the number of values in one candidate.
 	all, plan, costs := q.Episodes*q.Candidates, q.Blocks*m.info.ActionWidth, len(c.buffers) == 4
 	start, err1 := c.finite(0, q.Episodes*m.latent(), "start")
 	actions, err2 := c.finite(1, all*plan, "candidates")
 	var goals []float32
 	var err3 error
+	// each is the number of values in the result of one candidate.
 	each := m.latent()
 	if costs {
 		each = 1
@@ -115,7 +121,8 @@ func (m *checkpoint) rollout(c call) (again bool, err error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return false, err
 	}
-	return m.going(c, all, func(from int) (k int, err error) {
+	// A piece contains candidates of one episode only, since Costs and Predict take one start.
+	return m.inSlices(c, all, func(from int) (k int, err error) {
 		e := from / q.Candidates
 		k = min(candidatesAtOnce, (e+1)*q.Candidates-from)
 		of := func(x []float32) []float32 { return x[e*m.latent() : (e+1)*m.latent()] } // the episode's part
@@ -130,7 +137,8 @@ func (m *checkpoint) rollout(c call) (again bool, err error) {
 	})
 }
 
-// finite is the float32 numbers of a buffer, all of them finite, which the first slice of a call looks at.
+// finite returns a buffer as float32 numbers. In the first slice of a call it checks that they
+// are finite.
 func (c call) finite(buffer, n int, what string) ([]float32, error) {
 	v, err := typed[float32](c.buffers[buffer], n, what)
 	if c.more {
@@ -144,6 +152,7 @@ func (c call) finite(buffer, n int, what string) ([]float32, error) {
 	return v, err
 }
 
+// close frees the model.
 func (m *checkpoint) close() error {
 	m.encoder.Free()
 	m.world.Free()

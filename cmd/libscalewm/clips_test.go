@@ -11,7 +11,7 @@ import (
 	"scalewm/dataset/hdf5"
 )
 
-// recorded is a small data set of Two-Room.
+// recorded returns the path of a small data set of Two-Room.
 func recorded(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tworoom.h5")
@@ -23,7 +23,7 @@ func recorded(t *testing.T) string {
 	return path
 }
 
-// clipsOf opens the clips of a data set.
+// clipsOf opens the clips of a data set and returns their handle.
 func clipsOf(t *testing.T, request map[string]any) (handle uint64, about map[string]any) {
 	t.Helper()
 	handle = uint64(must(t, "clips.new", 0, request)["handle"].(float64))
@@ -35,8 +35,8 @@ func clipsOf(t *testing.T, request map[string]any) (handle uint64, about map[str
 	return handle, about
 }
 
-// Steps are the batches that a training of the same seed and protocol loads, over two epochs and
-// in any order of asking, and clips are found again by their numbers.
+// Steps are the batches that a training run with the same seed and protocol loads, over two
+// epochs and in any order of requests. Clips can be fetched by their numbers.
 func TestClipsAreTraining(t *testing.T) {
 	const batch, frames, skip, size, seed, actions = 4, 2, 5, 32, 7, 2
 	path := recorded(t)
@@ -109,8 +109,8 @@ func TestClipsMisuse(t *testing.T) {
 		"nosuch.h5":               with("path", filepath.Join(t.TempDir(), "nosuch.h5")),
 		"no episode has the 505":  with("frames", 101),
 		"nosuch":                  with("columns", []string{"nosuch"}),
-		"the column action is a part of the clips already (hint": with("columns", []string{"action"}),
-		"the column state is a part":                             with("columns", []string{"state", "state"}),
+		"the column action is part of the clips already (hint": with("columns", []string{"action"}),
+		"the column state is part":                             with("columns", []string{"state", "state"}),
 		"clips of 1 frames, -1 rows":                             with("skip", -1),
 	} {
 		answer, err := try("clips.new", 0, request)
@@ -135,7 +135,7 @@ func TestClipsMisuse(t *testing.T) {
 		"loading clip 1000000000":   {"clips.clip", nil, append([][]byte{numbers, pixels}, rest...)},
 		"buffer 0 of clips":         {"clips.clip", nil, append([][]byte{seedsOf(1, 0), pixels[1:]}, rest...)},
 		"2 buffers, not 4":          {"clips.clip", nil, [][]byte{seedsOf(1, 0), pixels, rest[0]}},
-		"no buffer of their":        {"clips.clip", nil, nil},
+		"the buffer of numbers is missing":        {"clips.clip", nil, nil},
 		"step -1 of batches":        {"clips.step", map[string]any{"batch": 1, "step": -1}, append([][]byte{pixels}, rest...)},
 		"step 0 of batches of 0":    {"clips.step", map[string]any{"batch": 0, "step": 0}, append([][]byte{pixels}, rest...)},
 		"gives only":                {"clips.step", map[string]any{"batch": 1 << 40, "step": 0}, append([][]byte{pixels}, rest...)},
@@ -147,7 +147,8 @@ func TestClipsMisuse(t *testing.T) {
 	}
 }
 
-// Clips are those of stable-worldmodel's own loader on the same file, and pass through torch's DataLoader.
+// Clips equal those of stable-worldmodel's loader on the same file, and pass through torch's
+// DataLoader.
 func TestPeersData(t *testing.T) {
 	needPeers(t)
 	peer(t, installed(t), "testdata/peers_data.py", recorded(t))

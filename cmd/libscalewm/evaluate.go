@@ -13,33 +13,37 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// evaluation runs beside its caller, who owns the model and is asked for what the model says.
+// evaluation is an evaluation of a model that the caller runs. It runs on a goroutine and sends
+// questions; the caller fetches each with evaluate.next, copies its arrays with
+// evaluate.take, and answers with evaluate.give. So the caller's code runs only on the caller's
+// thread, and Go never calls back into it.
 type evaluation struct {
-	model   *external.Model
-	asked   *external.Question // by the caller's last evaluate.next, and not yet answered
-	cancel  context.CancelFunc
-	news    chan progress
-	ended   chan struct{}
-	outcome outcome
-	err     error
+	model    *external.Model
+	question *external.Question // the result of the last evaluate.next, until it is answered
+	cancel   context.CancelFunc
+	news     chan progress // the latest progress, capacity 1
+	ended    chan struct{} // closed when outcome and err are final
+	outcome  outcome
+	err      error
 }
 
-// outcome is what an evaluation leaves, as `scalewm eval --json` prints it, and its notes.
+// outcome is the result of an evaluation, in the format of `scalewm eval --json`, with notes.
 type outcome struct {
 	pipeline.Evaluated
 	Notes []string `json:"notes"`
 }
 
-// progress is a note of how far it has come.
+// progress is a report of progress.
 type progress struct {
-	Want  string `json:"want"` // "progress": nothing
+	Want  string `json:"want"` // always "progress", which needs no answer
 	Done  int64  `json:"done"`
 	Total int64  `json:"total"`
 	Note  string `json:"note"`
 }
 
-// newEvaluation begins an evaluation: {"model", "task", "data", "out", "rules", ...} gives {"handle"}.
-// "model" is external.Description, the rest the flags of `scalewm eval`, "rules" those of results.Settings by their keywords.
+// newEvaluation starts an evaluation: {"model", "task", "data", "out", "rules", ...} gives
+// {"handle"}. "model" is an external.Description, "rules" are settings by the keywords of
+// results.Settings, and the other fields correspond to the flags of `scalewm eval`.
 func newEvaluation(c call) (any, error) {
 	var q struct {
 		pipeline.Request
@@ -50,18 +54,19 @@ func newEvaluation(c call) (any, error) {
 	}
 	for name, value := range map[string]string{"task": q.Task, "data": q.Data, "out": q.Out} {
 		if value == "" {
-			return nil, fmt.Errorf("evaluating: no %s is given", name)
+			return nil, fmt.Errorf("evaluating: %s is missing", name)
 		}
 	}
 	if q.Workers < 1 {
 		q.Workers = runtime.GOMAXPROCS(0)
 	}
 	e := &evaluation{news: make(chan progress, 1), ended: make(chan struct{})}
-	e.outcome.Notes = []string{} // in JSON an empty list, never null
+	e.outcome.Notes = []string{} // an empty list in JSON, not null
 	run, err := q.Evaluation("", e)
 	if err != nil {
 		return nil, err
 	}
+	// The device of the planner; the model itself runs in the caller.
 	dev, err := cpu.New(cpu.Options{Precision: device.FP32})
 	if err != nil {
 		return nil, err
@@ -73,22 +78,25 @@ func newEvaluation(c call) (any, error) {
 		cancel()
 		return nil, errors.Join(err, dev.Close())
 	}
+	// recoverTo runs before ended is closed, so err is set when next sees the end.
 	go func() {
 		defer close(e.ended)
-		defer caught(&e.err)
+		defer recoverTo(&e.err)
 		defer dev.Close()
 		e.outcome.Evaluated, e.err = run.Run(ctx, who)
 	}()
 	return map[string]uint64{"handle": objects.add(e)}, nil
 }
 
-// Begin, Progress, Note, End and Failed implement pipeline.Listener. Of progress the newest counts.
+// Begin, Progress, Note, End and Failed implement pipeline.Listener. Only the latest progress
+// is kept.
 func (e *evaluation) Begin(string, int, int) {}
 
-func (e *evaluation) Progress(done, total int64, note string) { tell(e.news, done, total, note) }
+func (e *evaluation) Progress(done, total int64, note string) { publish(e.news, done, total, note) }
 
-// tell leaves progress for whoever asks next, in place of what nobody has asked for.
-func tell(news chan progress, done, total int64, note string) {
+// publish replaces the progress in news. It never blocks: the evaluation must not wait for a
+// caller that does not ask for progress.
+func publish(news chan progress, done, total int64, note string) {
 	select {
 	case <-news:
 	default:
@@ -103,15 +111,15 @@ func (e *evaluation) Note(text string)     { e.outcome.Notes = append(e.outcome.
 func (e *evaluation) End(string, string)   {}
 func (e *evaluation) Failed(string, error) {}
 
-// next waits for what the evaluation wants: an external.Question, {"want": "progress"}, or
-// {"want": "done", "outcome"}.
+// next waits for the next request of the evaluation: an external.Question, {"want":
+// "progress"}, or {"want": "done", "outcome"}.
 func (e *evaluation) next(c call) (answer any, again bool, err error) {
-	if e.asked != nil {
-		return nil, false, fmt.Errorf("the question %q is not answered yet", e.asked.Call)
+	if e.question != nil {
+		return nil, false, fmt.Errorf("the question %q has not been answered yet", e.question.Call)
 	}
 	select {
-	case e.asked = <-e.model.Questions():
-		return e.asked, false, nil
+	case e.question = <-e.model.Questions():
+		return e.question, false, nil
 	case p := <-e.news:
 		return p, false, nil
 	case <-e.ended:
@@ -119,42 +127,45 @@ func (e *evaluation) next(c call) (answer any, again bool, err error) {
 			return nil, false, e.err
 		}
 		return map[string]any{"want": "done", "outcome": e.outcome}, false, nil
+	// Nothing to report: let the caller handle signals, and repeat the call.
 	case <-time.After(slice):
 		return nil, true, nil
 	}
 }
 
-// take copies the arrays of the last question to buffers, one for each.
+// take copies the arrays of the last question to the buffers, one per array.
 func (e *evaluation) take(c call) (again bool, err error) {
-	if e.asked == nil || len(c.buffers) != len(e.asked.In) {
-		return false, fmt.Errorf("%d buffers for the arrays of a question (hint: evaluate.next says which)", len(c.buffers))
+	if e.question == nil || len(c.buffers) != len(e.question.In) {
+		return false, fmt.Errorf("%d buffers for the arrays of a question (hint: see the answer of evaluate.next)", len(c.buffers))
 	}
-	for i, a := range e.asked.In {
-		if err := fits(c.buffers[i], len(a.Bytes), e.asked.Call); err != nil {
+	for i, a := range e.question.In {
+		if err := fits(c.buffers[i], len(a.Bytes), e.question.Call); err != nil {
 			return false, err
 		}
+		// The arrays stay valid until the question is answered.
 		copy(c.buffers[i], a.Bytes)
 	}
 	return false, nil
 }
 
-// give answers the last question with a buffer; one that asks for nothing, with none.
+// give answers the last question with a buffer, or without one if the question needs no
+// answer.
 func (e *evaluation) give(c call) (again bool, err error) {
-	if e.asked == nil || len(c.buffers) > 1 {
-		return false, fmt.Errorf("%d buffers as the answer to a question (hint: evaluate.next says what is asked)", len(c.buffers))
+	if e.question == nil || len(c.buffers) > 1 {
+		return false, fmt.Errorf("%d buffers as the answer to a question (hint: see the answer of evaluate.next)", len(c.buffers))
 	}
 	var answer []byte
 	if len(c.buffers) == 1 {
 		answer = c.buffers[0]
 	}
-	if err := e.model.Answer(e.asked, answer); err != nil {
+	if err := e.model.Answer(e.question, answer); err != nil {
 		return false, err
 	}
-	e.asked = nil
+	e.question = nil
 	return false, nil
 }
 
-// close ends the evaluation, which keeps the cells that are done.
+// close cancels the evaluation. Cells that are complete stay in the results folder.
 func (e *evaluation) close() error {
 	e.cancel()
 	return nil

@@ -9,7 +9,8 @@ import (
 	thirdparty "scalewm/third_party"
 )
 
-// Python's keywords are the settings that have a flag, with the flag's default, and evaluations take each.
+// Python's keywords are the settings that have a flag, with the flag's default, and an
+// evaluation accepts each of them.
 func TestSettingsAreKeywords(t *testing.T) {
 	keywords := must(t, "open", 0, map[string]any{"home": thirdparty.Home})["rules"].(map[string]any)
 	request := func(rules map[string]any) map[string]any {

@@ -1,15 +1,24 @@
-// Command libscalewm is a C library over the packages of this module, for programs in other
-// languages; the Python package beside it is one. It is built with -buildmode=c-shared.
+// Command libscalewm is a C library with the functions of this module for programs in other
+// languages. It is built with -buildmode=c-shared. The Python package in the folder scalewm
+// uses it.
 //
-// The ABI is three functions. scalewm_abi says its version. scalewm_call does an operation,
-// named by a string, on an object, named by a handle (0 for none), with a request in JSON and
-// memory of the caller's, which it reads and writes in place and never keeps. Its result says
-// whether the answer is a JSON value (done), a message (failed) or nothing (more: the time
-// slice is over, and the same call with `more` set goes on). So no call takes long, and the
-// caller can look for a signal between two. scalewm_free frees an answer.
+// The ABI has three functions:
 //
-// What an operation wants and gives stands at its function. Operations may be added under one
-// version; a change of one that exists is another version.
+//   - scalewm_abi returns the version of the ABI.
+//   - scalewm_call performs an operation, given by its name, on an object, given by a handle
+//     (0 for none). The request is JSON. Arrays are passed as buffers in the caller's memory,
+//     which the operation reads and writes in place. The library never keeps a pointer to a
+//     buffer between calls; a call that continues passes the same buffers again.
+//   - scalewm_free frees an answer.
+//
+// The result of scalewm_call is one of: done, with a JSON value or no answer; failed, with an
+// error message; or more, which means that the time slice is over, and that the caller must
+// repeat the same call with resume set. So no call takes long, and an interpreter can handle
+// signals such as Ctrl-C in between.
+//
+// Errors and panics become messages: no operation ends the caller's process. The request,
+// buffers and answer of each operation are documented at its function. Operations may be added
+// within one version of the ABI; a change of an existing one needs a new version.
 package main
 
 /*
@@ -24,27 +33,35 @@ import (
 	"unsafe"
 )
 
-// abi is the version of the ABI.
+// abi is the version of the ABI. The Python package refuses any other.
 const abi = 1
 
-// Results of scalewm_call.
+// The results of scalewm_call.
 const (
 	done   = 0
 	failed = 1
 	more   = 2
 )
 
-// maxBuffers is more than any operation takes.
+// maxBuffers is a limit that no operation reaches. It keeps a wrong count from being used
+// as an array length.
 const maxBuffers = 1 << 10
 
+// scalewm_abi returns the version of the ABI.
+//
 //export scalewm_abi
 func scalewm_abi() C.int32_t { return abi }
 
+// scalewm_free frees an answer of scalewm_call, which is C memory. NULL is allowed.
+//
 //export scalewm_free
 func scalewm_free(answer *C.char) { C.free(unsafe.Pointer(answer)) }
 
+// scalewm_call performs an operation. It may be called from any thread, but calls on one
+// object must not overlap. *answer receives C memory for scalewm_free, or NULL.
+//
 //export scalewm_call
-func scalewm_call(operation *C.char, handle C.uint64_t, goOn C.int32_t, request *C.char, buffers *C.scalewm_buffer, n C.int32_t, answer **C.char) C.int32_t {
+func scalewm_call(operation *C.char, handle C.uint64_t, resume C.int32_t, request *C.char, buffers *C.scalewm_buffer, n C.int32_t, answer **C.char) C.int32_t {
 	if answer == nil || operation == nil {
 		return failed
 	}
@@ -52,7 +69,7 @@ func scalewm_call(operation *C.char, handle C.uint64_t, goOn C.int32_t, request 
 	var memory [][]byte
 	text, again, err := "", false, error(nil)
 	if memory, err = memoryOf(buffers, int(n)); err == nil {
-		c := call{handle: uint64(handle), more: goOn != 0, buffers: memory}
+		c := call{handle: uint64(handle), more: resume != 0, buffers: memory}
 		if request != nil {
 			c.request = []byte(C.GoString(request))
 		}
@@ -70,12 +87,14 @@ func scalewm_call(operation *C.char, handle C.uint64_t, goOn C.int32_t, request 
 	return done
 }
 
-// memoryOf is the caller's memory, a slice for each buffer.
+// memoryOf returns the caller's buffers as slices. They refer to C memory and are valid
+// during the call only.
 func memoryOf(buffers *C.scalewm_buffer, n int) ([][]byte, error) {
 	if n < 0 || n > maxBuffers || n > 0 && buffers == nil {
 		return nil, fmt.Errorf("%d buffers", n)
 	}
 	out := make([][]byte, n)
+	// The checks keep a wrong pointer or length from becoming a slice that crashes Go.
 	for i, b := range unsafe.Slice(buffers, n) {
 		if b.bytes < 0 || b.bytes > 0 && b.data == nil {
 			return nil, fmt.Errorf("buffer %d: %d bytes at %p", i, int64(b.bytes), b.data)
@@ -85,4 +104,5 @@ func memoryOf(buffers *C.scalewm_buffer, n int) ([][]byte, error) {
 	return out, nil
 }
 
+// main is required by -buildmode=c-shared but never called.
 func main() {}

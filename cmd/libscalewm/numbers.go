@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// sizeOf is the size in bytes of a number of a column's type; 0 for an unknown type.
+// sizeOf returns the size in bytes of a number of a column's type, 0 for an unknown type.
 func sizeOf(dtype string) int {
 	switch dtype {
 	case "float64", "int64":
@@ -20,7 +20,8 @@ func sizeOf(dtype string) int {
 	return 0
 }
 
-// store writes numbers as a column's type has them, in the machine's order of bytes.
+// store converts src to a column's type and writes it to dst in native byte order. dst need
+// not be aligned.
 func store(dst []byte, dtype string, src []float64) {
 	order := binary.NativeEndian
 	for i, v := range src {
@@ -39,7 +40,7 @@ func store(dst []byte, dtype string, src []float64) {
 	}
 }
 
-// load reads floating-point numbers: actions.
+// load converts src, float32 or float64 numbers in native byte order, to dst.
 func load(dst []float64, dtype string, src []byte) {
 	for i := range dst {
 		if dtype == "float32" {
@@ -50,7 +51,7 @@ func load(dst []float64, dtype string, src []byte) {
 	}
 }
 
-// bytesOf sees numbers as memory.
+// bytesOf returns the memory of v.
 func bytesOf[T float32 | int32 | int64](v []T) []byte {
 	if len(v) == 0 {
 		return nil
@@ -58,11 +59,14 @@ func bytesOf[T float32 | int32 | int64](v []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), len(v)*int(unsafe.Sizeof(v[0])))
 }
 
-// floats sees memory of the caller's as n float64, or n int64 for ints.
+// floats and ints return a buffer as n float64 or int64 numbers. what names it in errors.
 func floats(b []byte, n int, what string) ([]float64, error) { return typed[float64](b, n, what) }
 func ints(b []byte, n int, what string) ([]int64, error)     { return typed[int64](b, n, what) }
 
+// typed returns a buffer as n numbers, without a copy. It checks length and alignment: an
+// unaligned access through a Go pointer is undefined.
 func typed[T float64 | float32 | int64](b []byte, n int, what string) ([]T, error) {
+	// The size of T.
 	var one T
 	size := int(unsafe.Sizeof(one))
 	if err := fits(b, size*n, what); err != nil {
@@ -77,7 +81,7 @@ func typed[T float64 | float32 | int64](b []byte, n int, what string) ([]T, erro
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n), nil
 }
 
-// fits says what is wrong with the length of a buffer.
+// fits returns an error unless a buffer has the given length.
 func fits(b []byte, bytes int, what string) error {
 	if len(b) != bytes {
 		return fmt.Errorf("%s: a buffer of %d bytes, not %d", what, len(b), bytes)

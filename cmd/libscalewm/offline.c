@@ -1,15 +1,17 @@
 //go:build wheel
 
 #define _GNU_SOURCE
-// What Debian's libhdf5 wants of libcurl and OpenSSL to read from Amazon S3. We never ask
-// for that, and so these, which refuse, travel in the wheel and those do not.
+// Replacements for the functions of libcurl and OpenSSL that Debian's libhdf5 uses to read from
+// Amazon S3. This package never does that, so the wheel contains these instead of those
+// libraries. They all fail.
 #include <dlfcn.h>
 #include <stddef.h>
 
 #pragma GCC visibility push(hidden)
 
-// Debian's archive is compiled for programs, where the C library's streams are at a fixed
-// distance; inside a shared library they are not, and so it gets pointers of our own to them.
+// Debian's static library is compiled for programs, in which stderr and stdout are at a
+// link-time constant address. In a shared library they are not, so its references are redirected
+// to these pointers, which an early constructor sets.
 void* own_stderr __asm__("stderr");
 void* own_stdout __asm__("stdout");
 __attribute__((constructor(101))) static void find_streams(void) {

@@ -19,7 +19,7 @@ import (
 	"scalewm/model/weights"
 )
 
-// installed leaves the Python package with a library built now in a folder for PYTHONPATH.
+// installed builds the library and returns a folder for PYTHONPATH with the Python package.
 func installed(t *testing.T) string {
 	t.Helper()
 	site := t.TempDir()
@@ -33,7 +33,7 @@ func installed(t *testing.T) string {
 	return site
 }
 
-// peer runs a script with the Python that has PyTorch, and our package.
+// peer runs a script with the Python installation that has PyTorch, and our package.
 func peer(t *testing.T, site string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Getenv("SCALEWM_PEERS"), args...)
@@ -50,15 +50,15 @@ func needPeers(t *testing.T) {
 	}
 }
 
-// stable-worldmodel's World drives our worlds under its own names, and from its states and
-// with its actions shows what it shows on its own.
+// stable-worldmodel's World drives our worlds under its own ids. From the same states and with
+// the same actions they show what its own environments show.
 func TestPeersWorld(t *testing.T) {
 	needPeers(t)
 	peer(t, installed(t), "testdata/peers_world.py")
 }
 
-// trained is a folder with a data set of Two-Room, a small SCALE that was trained on it for a moment, and
-// its cells of 60 episodes at T3; converted is that checkpoint for PyTorch.
+// trained returns a folder with a data set of Two-Room, a small SCALE model trained on it
+// briefly, and its cells of 60 episodes at T3. converted is the checkpoint for PyTorch.
 func trained(t *testing.T) (dir, converted string) {
 	t.Helper()
 	p, err := pipeline.LoadPreset("../scalewm/testdata/tiny.toml")
@@ -102,9 +102,9 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// A checkpoint that stable-worldmodel's own modules compute, as the cost model that it is and as a
-// world model, acts as it does natively: at most 3 of 60 episodes end otherwise, since sums of
-// float32 in another order can turn an elite. It stands beside ours in comparison and report.
+// A checkpoint computed by stable-worldmodel's own modules, as a cost model and as a world
+// model, acts as it does natively. At most 3 of 60 episodes may end differently, since float32
+// sums in another order can change the elites. It appears next to ours in comparison and report.
 func TestPeersEvaluate(t *testing.T) {
 	needPeers(t)
 	dir, converted := trained(t)
@@ -137,7 +137,8 @@ func TestPeersEvaluate(t *testing.T) {
 	}
 }
 
-// The blocks of the page "From PyTorch" run as they stand there, one after the other, and train its models.
+// The code blocks of the page "From PyTorch" run unchanged, one after the other, and train its
+// models.
 func TestPeersPage(t *testing.T) {
 	needPeers(t)
 	dir, converted := trained(t)

@@ -1,6 +1,6 @@
 package main
 
-// Tasks register themselves when they are linked in.
+// Imported tasks register themselves.
 import (
 	_ "scalewm/envs/cube"
 	_ "scalewm/envs/pointmaze"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Packs a wheel from the built library, the Python sources beside this file and what was fetched.
+"""Builds a wheel from the library, the Python sources next to this file and fetched files.
 
     wheel.py LIBRARY FETCHED VERSION DIST
 
-It uses Python's standard library, and objdump for the platform's tag: the oldest glibc
-that has all that the library asks of it.
+It needs Python's standard library and objdump. objdump determines the platform tag: the oldest glibc
+that has all symbol versions that the library needs.
 """
 
 import base64
@@ -33,7 +33,7 @@ Root-Is-Purelib: false
 Tag: {tag}
 """
 def described(library, fetched):
-    """What the library says of its tasks, for those who want to know before they open it."""
+    """Returns the library's description of its tasks as JSON, for use before the library is opened."""
     spec = importlib.util.spec_from_file_location("_abi", HERE / "scalewm" / "_abi.py")
     abi = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(abi)
@@ -41,7 +41,7 @@ def described(library, fetched):
 
 
 def platform_tag(libraries):
-    """The tag of a platform on which these libraries can be loaded."""
+    """Returns the tag of the platforms on which these libraries can be loaded."""
     versions = [(0, 0)]
     for library in libraries:
         symbols = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
@@ -50,7 +50,7 @@ def platform_tag(libraries):
 
 
 def contents(library, fetched):
-    """What the wheel holds: (path in it, file)."""
+    """Returns the wheel's files: (path in the wheel, file)."""
     files = [(f"scalewm/{f.name}", f) for f in sorted((HERE / "scalewm").glob("*.py"))]
     files.append(("scalewm/libscalewm.so", library))
     files += [(f"scalewm/{f.name}", f) for f in sorted((fetched / "mujoco").glob("libmujoco.so.*"))]
@@ -60,7 +60,7 @@ def contents(library, fetched):
 
 
 def licences(fetched):
-    """Ours, and those of what travels with it."""
+    """Returns the licences of this project and of everything the wheel contains."""
     root = HERE.parent.parent
     files = [root / "LICENSE", root / "NOTICE", fetched / "ogbench" / "LICENSE"]
     return [(f"{f.parent.name}-{f.name}" if f.parent != root else f.name, f) for f in files + sorted((fetched / "mujoco" / "licenses").rglob("*")) if f.is_file()]
@@ -92,7 +92,7 @@ def main(library, fetched, version, dist):
 
 
 def write(z, name, data):
-    """The same bytes make the same wheel, whenever it is packed."""
+    """Writes an entry with a fixed time and mode, so that the same contents give the same wheel."""
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
     z.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)

@@ -13,33 +13,36 @@ import (
 )
 
 const (
-	// maxWorlds is more than a process has memory for.
+	// maxWorlds exceeds what a process has memory for.
 	maxWorlds = 1 << 20
-	// slice is how long a call works before it asks to be called again.
+	// slice is the time after which a call returns and must be repeated: short enough for a
+	// prompt reaction to Ctrl-C, long enough that the repetition costs little.
 	slice = 200 * time.Millisecond
-	// pixels is the name under which frames are watched.
+	// pixels is the name of the frame among the watched columns.
 	pixels = "pixels"
 )
 
-// worlds are n worlds of one task, and what of them the caller watches: each call that
-// changes them writes those columns of all worlds to the caller's last buffers, one a column.
+// worlds is n worlds of one task, with the columns that the caller watches. Each call that
+// changes worlds ends by writing the watched columns of all worlds to its last buffers, one
+// buffer per column, so that one call per step is enough.
 type worlds struct {
 	task    envs.Task
 	options envs.Options
 	n       int
 	workers int
-	watched []envs.Column // Width numbers of DType; the frame is so many uint8
-	made    []envs.Env    // while there are fewer than n
-	all     *vector.Worlds
-	streams []*rand.Rand // nil before the first seed
-	actions []float64    // (n, A)
-	scratch []float64    // (n, the widest watched column)
-	at      int          // how many worlds the call that is in progress has served
-	err     error        // of the first world for which it failed
+	watched []envs.Column  // the frame is a column of FrameBytes uint8
+	created []envs.Env     // until all exists
+	all     *vector.Worlds // nil before worlds.make has ended
+	streams []*rand.Rand   // of each world; nil before its first seed
+	actions []float64      // (n, A)
+	scratch []float64      // (n, width of the widest watched column)
+	at      int            // number of worlds served by the call in progress
+	err     error          // of its first world that failed
 }
 
-// newWorlds makes ready for n worlds: {"task", "n", "workers", "options", "watch"} gives {"handle"}.
-// workers 0 is one a core. watch names columns, and "pixels" for the frame.
+// newWorlds prepares n worlds: {"task", "n", "workers", "options", "watch"} gives {"handle"}.
+// workers is the number of threads, 0 for one per core. watch lists columns, and "pixels" for
+// the frame. worlds.make must follow.
 func newWorlds(c call) (any, error) {
 	var q struct {
 		Task    string       `json:"task"`
@@ -66,6 +69,7 @@ func newWorlds(c call) (any, error) {
 	return map[string]uint64{"handle": objects.add(w)}, nil
 }
 
+// watch sets the watched columns: the task's own, or those of its factors.
 func (w *worlds) watch(names []string) error {
 	widest := 0
 	for _, name := range names {
@@ -73,6 +77,7 @@ func (w *worlds) watch(names []string) error {
 			w.watched = append(w.watched, envs.Column{Name: pixels, DType: "uint8", Width: envs.FrameBytes})
 			continue
 		}
+		// Factors have columns too, whether or not an option names them.
 		recorded := w.task.Spec.Columns
 		for _, f := range w.task.Spec.Factors {
 			recorded = append(recorded, f.Column())
@@ -88,27 +93,32 @@ func (w *worlds) watch(names []string) error {
 	return nil
 }
 
+// close closes the worlds, including those of an incomplete worlds.make.
 func (w *worlds) close() error {
 	if w.all == nil {
-		w.all = vector.Of(w.made, 1)
+		w.all = vector.New(w.created, 1)
 	}
 	return w.all.Close()
 }
 
-// each does work for the worlds until its time is up, and says whether there is more to do.
-// Where it fails for a world it goes on with the others; the error names the first.
+// each calls work for all worlds, in runs, until the time slice is over. If it fails for a
+// world, the others are still served, and the error at the end names the first. The state of
+// the call is kept in w.at and w.err.
 func (w *worlds) each(c call, what string, work func(i int) error) (again bool, err error) {
 	if w.all == nil {
-		return false, errors.New("the worlds are not made (hint: worlds.make first)")
+		return false, errors.New("the worlds have not been created (hint: call worlds.make first)")
 	}
 	if !c.more {
 		w.at, w.err = 0, nil
 	}
-	start, run := time.Now(), 16*max(1, w.workers) // a quarter of a second where drawing takes longest
+	// The first run takes about a quarter of a second where drawing is slowest. Runs grow
+	// while they take a small part of the slice.
+	start, run := time.Now(), 16*max(1, w.workers)
 	for w.at < w.n {
 		to := min(w.at+run, w.n)
 		err := w.all.Each(what, w.at, to, func(i int) (err error) {
-			defer caught(&err)
+			// A panic on a goroutine of Each would end the process.
+			defer recoverTo(&err)
 			return work(i)
 		})
 		if w.at = to; w.err == nil {
@@ -124,23 +134,25 @@ func (w *worlds) each(c call, what string, work func(i int) error) (again bool, 
 	return false, w.err
 }
 
-// make makes the worlds of a new handle.
+// make creates the worlds of a new handle.
 func (w *worlds) make(call) (again bool, err error) {
-	for start := time.Now(); len(w.made) < w.n; {
+	for start := time.Now(); len(w.created) < w.n; {
 		if time.Since(start) > slice {
 			return true, nil
 		}
+		// The first world of a task may compile its model, which takes longest.
 		e, err := w.task.New(w.options)
 		if err != nil {
-			return false, fmt.Errorf("making world %d of %d: %w", len(w.made), w.n, err)
+			return false, fmt.Errorf("creating world %d of %d: %w", len(w.created), w.n, err)
 		}
-		w.made = append(w.made, e)
+		w.created = append(w.created, e)
 	}
-	w.all = vector.Of(w.made, w.workers)
+	w.all = vector.New(w.created, w.workers)
 	return false, nil
 }
 
-// chosen says for which worlds a buffer of n bytes is not 0; an empty one chooses all.
+// chosen returns which worlds a mask of n bytes selects: those with a byte other than 0. An
+// empty mask selects all.
 func (w *worlds) chosen(mask []byte) (func(i int) bool, error) {
 	if len(mask) == 0 {
 		return func(int) bool { return true }, nil
@@ -148,8 +160,9 @@ func (w *worlds) chosen(mask []byte) (func(i int) bool, error) {
 	return func(i int) bool { return mask[i] != 0 }, fits(mask, w.n, "choosing worlds")
 }
 
-// parts checks that the call has so many buffers and then those of the watched columns.
-func (w *worlds) parts(c call, own int) error {
+// checkBuffers checks that the call has own buffers followed by those of the watched columns,
+// and the lengths of the latter.
+func (w *worlds) checkBuffers(c call, own int) error {
 	if len(c.buffers) != own+len(w.watched) {
 		return fmt.Errorf("%d buffers, not %d", len(c.buffers), own+len(w.watched))
 	}
@@ -161,8 +174,9 @@ func (w *worlds) parts(c call, own int) error {
 	return nil
 }
 
-// show writes the watched columns of world i.
-func (w *worlds) show(i int, out [][]byte) error {
+// writeWatched writes the watched columns of world i. It runs on several goroutines, so each
+// world has its own part of scratch.
+func (w *worlds) writeWatched(i int, out [][]byte) error {
 	e := w.all.World(i)
 	widest := len(w.scratch) / w.n
 	for j, v := range w.watched {
@@ -183,15 +197,15 @@ func (w *worlds) show(i int, out [][]byte) error {
 	return nil
 }
 
-// observe writes what is watched.
+// observe writes the watched columns.
 func (w *worlds) observe(c call) (bool, error) {
-	if err := w.parts(c, 0); err != nil {
+	if err := w.checkBuffers(c, 0); err != nil {
 		return false, err
 	}
-	return w.each(c, "observing", func(i int) error { return w.show(i, c.buffers) })
+	return w.each(c, "observing", func(i int) error { return w.writeWatched(i, c.buffers) })
 }
 
-// frames draws all worlds into one buffer (n, FrameBytes).
+// frames draws all worlds into one buffer of shape (n, FrameBytes).
 func (w *worlds) frames(c call) (bool, error) {
 	if len(c.buffers) != 1 {
 		return false, fmt.Errorf("%d buffers, not 1", len(c.buffers))
@@ -205,10 +219,10 @@ func (w *worlds) frames(c call) (bool, error) {
 	})
 }
 
-// reset starts an episode in the chosen worlds (buffer 0). Buffer 1 has a seed for each world,
-// int64; one below 0 lets the world go on with the random numbers that it has.
+// reset starts an episode in the selected worlds. Buffers: the mask; one seed per world, int64.
+// A negative seed continues the world's current random stream.
 func (w *worlds) reset(c call) (bool, error) {
-	if err := w.parts(c, 2); err != nil {
+	if err := w.checkBuffers(c, 2); err != nil {
 		return false, err
 	}
 	chosen, err := w.chosen(c.buffers[0])
@@ -222,16 +236,18 @@ func (w *worlds) reset(c call) (bool, error) {
 	return w.each(c, "resetting", func(i int) error {
 		if chosen(i) {
 			if seeds[i] >= 0 {
+				// The purpose separates these streams from those of data collection.
 				w.streams[i] = rng.Stream("gymnasium", seeds[i])
 			}
 			if err := w.restart(i); err != nil {
 				return err
 			}
 		}
-		return w.show(i, c.buffers[2:])
+		return w.writeWatched(i, c.buffers[2:])
 	})
 }
 
+// restart resets a world with its random stream.
 func (w *worlds) restart(i int) error {
 	if w.streams[i] == nil {
 		return errors.New("a world's first reset needs a seed")
@@ -239,12 +255,12 @@ func (w *worlds) restart(i int) error {
 	return w.all.World(i).Reset(w.streams[i])
 }
 
-// step moves each world by its action, and starts an episode instead in the chosen ones.
-// Buffers: the chosen worlds (an empty one: none); actions (n, A) of the task's type; rewards,
-// float64, and whether the episode ended, a byte, both 0 where one started. Where
-// envs.CheckAction refuses the action of one world, none moves.
+// step makes one step in each world, except that the selected worlds start an episode instead.
+// Buffers: the mask (empty for none); actions (n, A) of the task's type; rewards, float64; and
+// whether the episode ended, one byte each. The last two are 0 where an episode started. If
+// the action of one world is invalid (envs.CheckAction), no world moves.
 func (w *worlds) step(c call) (bool, error) {
-	if err := w.parts(c, 4); err != nil {
+	if err := w.checkBuffers(c, 4); err != nil {
 		return false, err
 	}
 	reset := func(int) bool { return false }
@@ -260,6 +276,7 @@ func (w *worlds) step(c call) (bool, error) {
 	if err := errors.Join(err, fits(c.buffers[1], len(w.actions)*sizeOf(s.ActionDType), "actions"), fits(ended, w.n, "terminated")); err != nil {
 		return false, err
 	}
+	// Actions are read and checked in the first slice only; later ones use the copy.
 	if !c.more {
 		load(w.actions, s.ActionDType, c.buffers[1])
 		for i := range w.n {
@@ -269,6 +286,7 @@ func (w *worlds) step(c call) (bool, error) {
 		}
 	}
 	return w.each(c, "stepping", func(i int) error {
+		// Also for worlds that fail, so that the buffers never contain old values.
 		rewards[i], ended[i] = 0, 0
 		if reset(i) {
 			if err := w.restart(i); err != nil {
@@ -284,19 +302,19 @@ func (w *worlds) step(c call) (bool, error) {
 				ended[i] = 1
 			}
 		}
-		return w.show(i, c.buffers[4:])
+		return w.writeWatched(i, c.buffers[4:])
 	})
 }
 
-// set puts the chosen worlds (buffer 0) where rows have them: {"what", "columns": [[name, width], ...]}.
-// Buffer 1 has the rows, float64, of (n, the sum of widths). what is "state", "goal", or "start": the
-// first row of a recorded episode, hidden columns included where the row has them.
+// set sets the selected worlds from rows: {"what", "columns": [[name, width], ...]}. Buffers:
+// the mask; the rows, float64 of shape (n, sum of widths). what is "state", "goal", or "start",
+// the first row of a recorded episode with its hidden columns, if it has them.
 func (w *worlds) set(c call) (bool, error) {
 	var q struct {
 		What    string   `json:"what"`
 		Columns []column `json:"columns"`
 	}
-	if err := errors.Join(c.read(&q), w.parts(c, 2)); err != nil {
+	if err := errors.Join(c.read(&q), w.checkBuffers(c, 2)); err != nil {
 		return false, err
 	}
 	chosen, err := w.chosen(c.buffers[0])
@@ -305,7 +323,7 @@ func (w *worlds) set(c call) (bool, error) {
 	}
 	put, ok := setters[q.What]
 	if !ok {
-		return false, fmt.Errorf("setting %q (hint: state, goal or start)", q.What)
+		return false, fmt.Errorf("cannot set %q (hint: state, goal or start)", q.What)
 	}
 	width := 0
 	for _, col := range q.Columns {
@@ -318,6 +336,7 @@ func (w *worlds) set(c call) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// Each world gets copies of its values, because the buffer belongs to the caller.
 	return w.each(c, "setting the "+q.What+" of", func(i int) error {
 		if chosen(i) {
 			row, rest := envs.Row{}, values[i*width:(i+1)*width]
@@ -328,20 +347,23 @@ func (w *worlds) set(c call) (bool, error) {
 				return err
 			}
 		}
-		return w.show(i, c.buffers[2:])
+		return w.writeWatched(i, c.buffers[2:])
 	})
 }
 
-// column is a part of a row.
+// column is a column in the rows of a request.
 type column struct {
 	Name  string `json:"name"`
 	Width int    `json:"width"`
 }
 
+// setters are the values of what. "start" falls back to SetState if the row lacks hidden
+// columns.
 var setters = map[string]func(envs.Env, envs.Row) error{
 	"state": envs.Env.SetState,
 	"goal":  envs.Env.SetGoal,
 	"start": func(e envs.Env, row envs.Row) error {
+		// Restart is exact; SetState sets the state columns only.
 		if r, ok := e.(envs.Restarter); ok {
 			if err := r.Restart(row, true); !errors.Is(err, envs.ErrNotExact) {
 				return err
@@ -351,7 +373,8 @@ var setters = map[string]func(envs.Env, envs.Row) error{
 	},
 }
 
-// vary makes the chosen worlds (buffer 0) anew with other options: {"options"}. They need a reset.
+// vary replaces the selected worlds by new ones with other options: {"options"}. Buffer: the
+// mask. The new worlds need a reset.
 func (w *worlds) vary(c call) (bool, error) {
 	var q struct {
 		Options envs.Options `json:"options"`
@@ -366,7 +389,7 @@ func (w *worlds) vary(c call) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return w.each(c, "making anew", func(i int) error {
+	return w.each(c, "creating again", func(i int) error {
 		if !chosen(i) {
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 	"scalewm/envs"
 )
 
-// try does an operation to its end and gives its answer.
+// try performs an operation, with all its slices, and returns the answer.
 func try(op string, handle uint64, request any, buffers ...[]byte) (map[string]any, error) {
 	c := call{handle: handle, buffers: buffers}
 	if request != nil {
@@ -49,7 +49,7 @@ func newOf(t *testing.T, task string, n int, watch ...string) uint64 {
 	return h
 }
 
-// memoryOfNumbers is memory for n numbers of so many bytes, aligned as an allocation is.
+// memoryOfNumbers returns memory for n numbers of the given size, aligned like an allocation.
 func memoryOfNumbers(n, size int) []byte { return make([]byte, n*size) }
 
 func seedsOf(n int, first int64) []byte {
@@ -60,8 +60,8 @@ func seedsOf(n int, first int64) []byte {
 	return b
 }
 
-// World i with seed s + i does what an Env does that is reset with the stream of that seed:
-// same observations, frames, rewards and ends, through a reset in the middle.
+// World i with seed s + i behaves like an Env that is reset with the stream of that seed: same
+// observations, frames, rewards and ends, with a reset in the middle.
 func TestWorldsAreEnvs(t *testing.T) {
 	const n, seed = 5, 40
 	h := newOf(t, "tworoom", n, "observation", "pixels")
@@ -124,7 +124,7 @@ func TestWorldsAreEnvs(t *testing.T) {
 	}
 }
 
-// Every misuse is an error that says what is wrong, and the worlds go on.
+// Every misuse is an error that says what is wrong, and the worlds stay usable.
 func TestMisuse(t *testing.T) {
 	const n = 2
 	h := newOf(t, "tworoom", n, "state")
@@ -141,13 +141,13 @@ func TestMisuse(t *testing.T) {
 		buffers [][]byte
 		want    string
 	}{
-		{"nosuch", 0, nil, nil, "no operation"},
+		{"nosuch", 0, nil, nil, "unknown operation"},
 		{"worlds.new", 0, nil, nil, "reading the request"},
 		{"worlds.new", 0, map[string]any{"task": "nosuch", "n": 1}, nil, "no task named"},
 		{"worlds.new", 0, map[string]any{"task": "tworoom", "n": 0}, nil, "0 worlds"},
 		{"worlds.new", 0, map[string]any{"task": "tworoom", "n": 1 << 40}, nil, "worlds"},
 		{"worlds.new", 0, map[string]any{"task": "tworoom", "n": 1, "watch": []string{"nosuch"}}, nil, "no column"},
-		{"worlds.step", h, nil, [][]byte{nil, actions, rewards, ended, state}, ""}, // before a reset: as an Env does
+		{"worlds.step", h, nil, [][]byte{nil, actions, rewards, ended, state}, ""}, // before a reset: like an Env
 		{"worlds.step", h, nil, [][]byte{{1, 1}, actions, rewards, ended, state}, "needs a seed"},
 		{"worlds.reset", h, nil, [][]byte{nil, seedsOf(n, -9), state}, "needs a seed"},
 		{"worlds.reset", h, nil, [][]byte{nil, seeds, state}, ""},
@@ -160,7 +160,7 @@ func TestMisuse(t *testing.T) {
 		{"worlds.step", h, nil, [][]byte{nil, actions, rewards[:8], ended, state}, "rewards"},
 		{"worlds.step", h, nil, [][]byte{nil, actions, memoryOfNumbers(8*n+1, 1)[1:], ended, state}, "not aligned"},
 		{"worlds.set", h, goal, [][]byte{nil, memoryOfNumbers(2*n, 8), state}, "none of the columns"},
-		{"worlds.set", h, map[string]any{"what": "nosuch"}, [][]byte{nil, nil, state}, "setting"},
+		{"worlds.set", h, map[string]any{"what": "nosuch"}, [][]byte{nil, nil, state}, "cannot set"},
 		{"worlds.vary", h, map[string]any{"options": map[string]string{"agent.color": "red"}}, [][]byte{nil}, "agent.color"},
 		{"worlds.frames", h, nil, [][]byte{memoryOfNumbers(1, 1)}, "frames"},
 		{"worlds.observe", closed, nil, nil, "it was closed"},
@@ -174,7 +174,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// A panic is an error of the call, and one in a worker's world, too.
+// A panic is an error of the call, also on a worker's goroutine.
 func TestPanics(t *testing.T) {
 	operations["test.panic"] = func(call) (any, error) { panic("the operation's") }
 	defer delete(operations, "test.panic")
@@ -182,7 +182,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("an operation that panics: %v", err)
 	}
 	h := newOf(t, "tworoom", 40)
-	methods["test.world"] = doing(func(w *worlds, c call) (bool, error) {
+	methods["test.world"] = withoutAnswer(func(w *worlds, c call) (bool, error) {
 		return w.each(c, "trying", func(i int) error {
 			if i == 7 {
 				panic(fmt.Sprint("world ", i))
@@ -197,7 +197,7 @@ func TestPanics(t *testing.T) {
 	must(t, "worlds.observe", h, nil)
 }
 
-// A call that is given up between two slices leaves nothing behind: the next one begins anew.
+// A call that is abandoned between two slices has no effect on the next one.
 func TestSlices(t *testing.T) {
 	h := newOf(t, "tworoom", 40)
 	o, err := objects.take(h)
@@ -208,7 +208,7 @@ func TestSlices(t *testing.T) {
 	w := o.object.(*worlds)
 	served := 0
 	count := func(int) error { served++; return nil }
-	w.at = 16 // as a call leaves it that was cut after 16 of 40
+	w.at = 16 // as after a call that was abandoned after 16 of 40
 	if again, err := w.each(call{more: true}, "counting", count); again || err != nil || served != 24 {
 		t.Errorf("going on served %d of 24: %v, %v", served, again, err)
 	}
@@ -218,12 +218,12 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// failing is an object whose closing fails.
+// failing is an object whose close fails.
 type failing struct{ closed int }
 
 func (f *failing) close() error { f.closed++; return errors.New("the disk is full") }
 
-// An object is closed once, even if that fails, and not before a call of another thread is done with it.
+// An object is closed once, even if that fails, and not while another thread uses it.
 func TestClosedOnce(t *testing.T) {
 	f := &failing{}
 	h := objects.add(f)
@@ -247,7 +247,7 @@ func TestClosedOnce(t *testing.T) {
 	}
 }
 
-// Numbers are stored as NumPy has them.
+// Numbers are stored in NumPy's format.
 func TestStore(t *testing.T) {
 	for dtype, want := range map[string]string{"float64": "[0 0 0 0 0 0 240 63]", "float32": "[0 0 128 63]",
 		"int64": "[1 0 0 0 0 0 0 0]", "int32": "[1 0 0 0]", "uint8": "[1]"} {
@@ -259,7 +259,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What every column of every task says of its type can be stored.
+// The type of every column of every task can be stored.
 func TestEveryColumnCanBeWatched(t *testing.T) {
 	for _, name := range envs.Names() {
 		task, _ := envs.Lookup(name)
@@ -274,7 +274,8 @@ func TestEveryColumnCanBeWatched(t *testing.T) {
 	}
 }
 
-// A call that is not at its end when another begins on its object is told so, and does not go on at the other's place.
+// A call that is not complete when another begins on its object gets an error, and does not
+// continue at the other's position.
 func TestCallsDoNotMix(t *testing.T) {
 	const n = 100_000
 	h := newOf(t, "tworoom", n, "state")

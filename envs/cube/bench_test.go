@@ -9,15 +9,15 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time
+// Rates of the reference implementation per second of one core's CPU time
 // (docs/sources.md#python-rates): steps of a plan without drawing, and steps each with a 224-pixel frame.
 const (
 	originalSteps  = 542
 	originalFrames = 4.3
-	originalReset  = 0.937 // seconds, with the model compiled again and the first frame
+	originalReset  = 0.937 // seconds, including a newly compiled model and the first frame
 )
 
-// planned is a world on its way through a plan.
+// planned returns a world that follows a plan.
 func planned(b *testing.B) (e *env, act func(int) []float64) {
 	e = started(b, 1)
 	p, action := oracle.NewPlan(), make([]float64, actionDim)
@@ -44,8 +44,8 @@ func BenchmarkStepAndFrame(b *testing.B) {
 	envtest.Bench{Env: e, Draw: true, Original: originalFrames, Act: act}.Run(b)
 }
 
-// BenchmarkShareOfC compares steps from actions with MuJoCo's own of the same
-// controls from the same states, in turns: the rest is the controller's.
+// BenchmarkShareOfC compares env steps with MuJoCo's own steps for the same controls from
+// the same states, interleaved. The difference is the cost of the controller.
 func BenchmarkShareOfC(b *testing.B) {
 	e, act := planned(b)
 	c := made(b)
@@ -74,7 +74,7 @@ func BenchmarkReset(b *testing.B) {
 	b.ReportMetric(float64(b.N)/(envtest.CPUSeconds(b)-before)*originalReset, "x_original")
 }
 
-// BenchmarkControl times the controller alone; the original's takes 0.21 ms.
+// BenchmarkControl measures the controller alone; OGBench's takes 0.21 ms.
 func BenchmarkControl(b *testing.B) {
 	e, act := planned(b)
 	for i := range 40 {

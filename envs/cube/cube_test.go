@@ -24,7 +24,7 @@ var (
 	_ envs.Restarter  = (*env)(nil)
 )
 
-// made is a new one; it skips where make setup could not fetch what it needs.
+// made returns a new world; it skips the test if the library or model files are missing.
 func made(t testing.TB) *env {
 	t.Helper()
 	e, err := newEnv(nil)
@@ -36,7 +36,7 @@ func made(t testing.TB) *env {
 	return e
 }
 
-// started is a world after a reset.
+// started returns a world after a reset.
 func started(t testing.TB, seed uint64) *env {
 	t.Helper()
 	e := made(t)
@@ -44,7 +44,7 @@ func started(t testing.TB, seed uint64) *env {
 	return e
 }
 
-// needOpenGL skips where nothing can draw.
+// needOpenGL skips the test if nothing can draw.
 func needOpenGL(t testing.TB, e *env) {
 	t.Helper()
 	err := e.Frame(make([]byte, envs.FrameBytes))
@@ -76,11 +76,12 @@ func see(t testing.TB, e *env, column string) []float64 {
 	return v
 }
 
-// still is an action that asks for nothing.
+// still is an action without effect.
 var still = []float64{0, 0, 0, 0, 0}
 
-// lean is the task with a scene that lacks what software OpenGL is slow with, the arm's
-// meshes, fine shadows and smooth edges: the suite draws hundreds of frames and looks at none.
+// lean is the task with a scene without the parts that are slow in software OpenGL: the arm's
+// meshes, large shadow maps and multisampling. The suite draws hundreds of frames, whose
+// contents do not matter.
 var lean = func() *mjenv.Task {
 	s := *spec
 	s.Name = "cube-lean"
@@ -114,7 +115,8 @@ func TestConformance(t *testing.T) {
 	envtest.Run(t, lean.Spec.Name)
 }
 
-// Without the library or the model files the task is there, and New says what to do.
+// Without the library or the model files the task is registered, and the error of New has a
+// hint.
 func TestWithoutWhatIsFetched(t *testing.T) {
 	const child = "CUBE_TEST_WITHOUT"
 	if which := os.Getenv(child); which != "" {
@@ -137,7 +139,7 @@ func TestWithoutWhatIsFetched(t *testing.T) {
 }
 
 // The run of docs/sources.md#cube-golden: MuJoCo 3.11.0, effector, yaw, opening
-// and contact after some steps. The fingers close on each other, which magnifies the
+// and contact after some steps. The fingers close on each other, which amplifies the
 // last bit of a control to 1e-5 in the opening and 0.01 in the contact within a step.
 func TestGoldenRun(t *testing.T) {
 	e := made(t)
@@ -172,8 +174,8 @@ func TestGoldenRun(t *testing.T) {
 	}
 }
 
-// After a reset the effector hangs over the table's middle, looking down, and the
-// joints are those that OGBench's controller finds from home: with yaw 0 these of
+// After a reset the effector is above the middle of the table and points down, and the
+// joints are those that OGBench's controller computes from home: with yaw 0 those of
 // docs/sources.md#cube-golden.
 func TestReset(t *testing.T) {
 	e := made(t)
@@ -187,7 +189,7 @@ func TestReset(t *testing.T) {
 	for seed := range uint64(20) {
 		must(t, e.Reset(rand.New(rand.NewPCG(seed, 2))))
 		at, block, target := see(t, e, "proprio_effector_pos"), see(t, e, "privileged_block_0_pos"), see(t, e, "privileged_target_block_pos")
-		if norm([]float64{at[0] - .425, at[1], at[2] - .275}) > 1e-4 { // where the controller is content
+		if norm([]float64{at[0] - .425, at[1], at[2] - .275}) > 1e-4 { // the controller's tolerance
 			t.Errorf("the effector is at %v", at)
 		}
 		for _, p := range [][]float64{block, target} {
@@ -201,8 +203,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// The controller scales actions as NumPy does in their type; the workspace and the
-// gripper's range bound the target, nothing bounds the action.
+// The controller scales actions as NumPy does in their type. The target is clamped to the
+// workspace and the gripper's range; the action itself is not clipped.
 func TestControlOfAnAction(t *testing.T) {
 	e := started(t, 3)
 	third, ctrl := 1.0/3, see(t, e, "qpos")[driver]
@@ -218,7 +220,7 @@ func TestControlOfAnAction(t *testing.T) {
 		}
 	}
 	e.w.float64 = false
-	for range 30 { // far beyond the box: to the corner of the workspace, not farther
+	for range 30 { // towards a point far outside: stops at the corner of the workspace
 		step(t, e, 9, 9, -9, 0, 0)
 	}
 	at := see(t, e, "proprio_effector_pos")
@@ -232,8 +234,8 @@ func TestControlOfAnAction(t *testing.T) {
 	}
 }
 
-// The goal is met where the cube's middle is not farther than 0.04 m, turned as it
-// may be; a reset forgets the goal, a set-state does not.
+// The goal is met if the cube's centre is within 0.04 m, whatever its rotation. A reset
+// removes the goal, SetState does not.
 func TestSuccess(t *testing.T) {
 	e := started(t, 4)
 	row := envs.Row{"qpos": see(t, e, "qpos"), "qvel": see(t, e, "qvel")}
@@ -266,8 +268,8 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
-// Rows inside an episode restart exactly with the solver's start and the effector's
-// stale pose, and not at all without.
+// Rows inside an episode restart exactly if they have the solver's warm start and the
+// effector's lagging pose; otherwise Restart returns ErrNotExact.
 func TestRestart(t *testing.T) {
 	e := started(t, 5)
 	p := oracle.NewPlan()
@@ -316,8 +318,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A world that MuJoCo gives up says so, others go on, and it is whole after the next
-// reset.
+// A world that diverges returns an error, others are not affected, and it is usable again
+// after the next reset.
 func TestDivergence(t *testing.T) {
 	e, other := started(t, 6), started(t, 7)
 	v := make([]float64, nv)

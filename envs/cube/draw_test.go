@@ -8,7 +8,8 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// TestFramesEqualPlainOnes draws a few steps of a world with its usual look, then of one that draws its factors.
+// TestFramesEqualPlainOnes compares a few frames with a plain renderer's: of a world with the
+// initial factors, then of one that draws its factors.
 func TestFramesEqualPlainOnes(t *testing.T) {
 	needOpenGL(t, made(t))
 	o := envs.Options{}

@@ -9,7 +9,7 @@ import (
 	"scalewm/envs/mjenv"
 )
 
-// factors are those of the original in the order in which it draws them.
+// factors are the factors of stable-worldmodel in the order in which it draws them.
 var factors = []envs.Factor{
 	{Name: "cube.color", DType: "float64", High: 1, Init: []float64{.96, .26, .33}, Doc: "red, green, blue"},
 	{Name: "cube.size", DType: "float64", Low: .01, High: .03, Init: []float64{float64(float32(.02))}, Doc: "half an edge in metres"},
@@ -24,9 +24,10 @@ var factors = []envs.Factor{
 	{Name: "light.intensity", DType: "float64", High: 1, Init: []float64{.7}, Doc: "of the light above, per channel"},
 }
 
-// adorn writes what stable-worldmodel changes in the scene at every reset.
+// adorn writes the values that stable-worldmodel sets in the scene at every reset.
 func adorn(scene *element, l mjenv.Look) error {
 	size, light, floor := l["cube.size"][0], l["light.intensity"][0], l["floor.color"]
+	// The gripper's two materials share a colour, to which the alpha 1 is added.
 	gripper := append(slices.Clone(l["agent.color"]), 1)
 	for _, c := range []struct {
 		tag, name, attr string
@@ -50,12 +51,14 @@ func adorn(scene *element, l mjenv.Look) error {
 	return nil
 }
 
-// cameraAxes are the camera's x and y axis, turned about z and then about x by degrees.
+// cameraAxes returns the camera's x and y axes, rotated about z and then about x, in degrees.
 func cameraAxes(degrees []float64) []float64 {
 	sz, cz := math.Sincos(degrees[0] * (math.Pi / 180))
 	sx, cx := math.Sincos(degrees[1] * (math.Pi / 180))
+	// The rotation matrix Rx·Rz.
 	turn := [3]vec3{{cz, -sz, 0}, {cx * sz, cx * cz, -sx}, {sx * sz, sx * cz, cx}}
 	var axes []float64
+	// The axes of the camera front_pixels in the model files.
 	for _, a := range [2]vec3{{0, 1, 0}, {-.628, .001, .778}} {
 		for _, row := range turn {
 			axes = append(axes, row[0]*a[0]+row[1]*a[1]+row[2]*a[2])

@@ -14,7 +14,7 @@ import (
 	"scalewm/mujoco"
 )
 
-// varied is a world with options; it skips where make setup could not fetch what it needs.
+// varied returns a world with options; it skips the test if the library or model files are missing.
 func varied(t *testing.T, o envs.Options) *env {
 	t.Helper()
 	e, err := newEnv(o)
@@ -28,8 +28,8 @@ func varied(t *testing.T, o envs.Options) *env {
 	return e
 }
 
-// Drawn worlds are repeated bit by bit in dataset/replay; here the columns of a drawn
-// world make it again, and a snapshot takes a world back to where it was.
+// dataset/replay compares drawn worlds with recordings bit for bit. This test rebuilds a
+// drawn world from its columns, and restores a world from a snapshot.
 func TestDrawnWorlds(t *testing.T) {
 	o := envs.Options{}
 	for _, f := range factors {
@@ -76,7 +76,7 @@ func TestDrawnWorlds(t *testing.T) {
 	}
 }
 
-// Fixed places stay in resets and new targets, and do not disturb the other draws.
+// Fixed positions hold in resets and new targets, and do not change the other draws.
 func TestFixedFactors(t *testing.T) {
 	e, usual := varied(t, envs.Options{"cube.goal_position": "0.4,-0.25", "cube.goal_yaw": "1", "cube.start_yaw": "0.5",
 		"agent.ee_start_position": "0.3,0.2,0.25"}), varied(t, nil)
@@ -95,7 +95,7 @@ func TestFixedFactors(t *testing.T) {
 		t.Errorf("the cube lies at %v, yaw %g", e.w.QPos[cubeAt:], e.w.cubeYaw())
 	}
 	for i, want := range [3]float64{.3, .2, .25} {
-		if math.Abs(e.w.pinchAt[i]-want) > 1e-3 { // the controller stops at 1e-4 where the arm is mounted
+		if math.Abs(e.w.pinchAt[i]-want) > 1e-3 { // the controller's tolerance is 1e-4 at the flange
 			t.Errorf("the effector starts at %v", e.w.pinchAt)
 		}
 	}
@@ -122,7 +122,7 @@ func TestBadFactors(t *testing.T) {
 		{envs.Options{"cube.size": "0.04"}, "0.04 is not from 0.01 to 0.03"},
 		{envs.Options{"cube.goal_position": "0.1,0"}, "0.1 is not from 0.3 to 0.55"},
 		{envs.Options{"agent.ee_start_position": "0.4,0,0.1"}, "0.1 is not from 0.2 to 0.35"},
-		{envs.Options{"camera.angle_delta": "up"}, "has not 2 numbers"},
+		{envs.Options{"camera.angle_delta": "up"}, "does not have 2 numbers"},
 	} {
 		if _, err := newEnv(c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %q", c.o, err, c.says)

@@ -7,26 +7,27 @@ import (
 	"scalewm/mujoco"
 )
 
-// The differential inverse kinematics of OGBench's controller.
+// Parameters of the differential inverse kinematics of OGBench's controller.
 const (
-	solverSteps  = 20
-	solverNear   = 1e-4 // metres, and radians
-	solverDamp   = 1e-12
-	solverStride = math.Pi / 4 // of a joint in one step
+	solverSteps  = 20          // maximum number of iterations
+	solverNear   = 1e-4        // tolerance in metres, and in radians
+	solverDamp   = 1e-12       // regularisation
+	solverStride = math.Pi / 4 // maximum change of a joint in one iteration
 )
 
-// hand finds joints of the arm that bring its flange to a pose. It computes on a copy
-// of the arm without gripper or weight.
+// hand solves for joint angles of the arm at which its flange has a given pose. It computes
+// with a separate model of the arm, so that the simulation is not disturbed.
 type hand struct {
 	d           *mujoco.Data
-	flange      int
-	qpos        []float64
-	at, mat     []float64 // of the flange
-	jac, normal [joints][joints]float64
-	err, step   [joints]float64
-	rows        []float64 // MuJoCo's Jacobian, three rows
+	flange      int                     // index of the flange's site
+	qpos        []float64               // MuJoCo's memory
+	at, mat     []float64               // pose of the flange; MuJoCo's memory
+	jac, normal [joints][joints]float64 // Jacobian, and JJ' + damping
+	err, step   [joints]float64         // pose error (position, rotation) and joint step
+	rows        []float64               // MuJoCo's Jacobian: 3 rows for position, 3 for rotation
 }
 
+// newHand returns a solver.
 func newHand() (*hand, error) {
 	m, err := armModel()
 	if err != nil {
@@ -44,10 +45,11 @@ func newHand() (*hand, error) {
 		mat: mujoco.Row(d.SiteXMat(), flange, 9), rows: make([]float64, 6*joints)}, nil
 }
 
-// reach writes to joints, which it starts from, the angles that bring the flange to
-// a pose, or as near as it gets.
+// reach solves for the joint angles at which the flange has the pose to, or comes as close
+// as the iterations get. It starts from angles and writes the result there.
 func (h *hand) reach(to transform, angles []float64) error {
 	copy(h.qpos, angles)
+	// Damped least squares: linearise at the current joints, step, repeat.
 	for range solverSteps {
 		if err := h.locate(); err != nil {
 			return err
@@ -67,6 +69,7 @@ func (h *hand) reach(to transform, angles []float64) error {
 	return nil
 }
 
+// locate computes the flange's pose and what Jacobians need.
 func (h *hand) locate() error {
 	if err := h.d.Kinematics(); err != nil {
 		return fmt.Errorf("the controller's arm: %w", err)
@@ -77,8 +80,9 @@ func (h *hand) locate() error {
 	return nil
 }
 
-// miss writes by how much the flange misses a pose; it is true where that is little.
+// miss computes the pose error and reports whether it is within the tolerance.
 func (h *hand) miss(to transform) bool {
+	// The rotation error as a rotation vector in the world frame, which matches MuJoCo's Jacobian.
 	turn := to.rot.mul(quatOf(h.mat).inverse()).velocity()
 	for i := range 3 {
 		h.err[i], h.err[3+i] = to.at[i]-h.at[i], turn[i]
@@ -86,6 +90,7 @@ func (h *hand) miss(to transform) bool {
 	return norm(h.err[:3]) <= solverNear && norm(h.err[3:]) <= solverNear
 }
 
+// jacobian computes the flange's Jacobian.
 func (h *hand) jacobian() error {
 	if err := h.d.JacSite(h.flange, h.rows[:3*joints], h.rows[3*joints:]); err != nil {
 		return fmt.Errorf("the controller's arm: %w", err)
@@ -96,8 +101,8 @@ func (h *hand) jacobian() error {
 	return nil
 }
 
-// solve writes the step J'(JJ' + damping)^-1 err, shortened so that no joint goes
-// further than solverStride.
+// solve computes the step J'(JJ' + damping)^-1 err, scaled down so that no joint moves more
+// than solverStride.
 func (h *hand) solve() {
 	for i := range joints {
 		for j := range joints {
@@ -109,6 +114,7 @@ func (h *hand) solve() {
 		}
 		h.normal[i][i] += solverDamp
 	}
+	// A copy, since eliminate works in place.
 	x := h.err
 	eliminate(&h.normal, &x)
 	widest := 0.0
@@ -127,9 +133,11 @@ func (h *hand) solve() {
 	}
 }
 
-// eliminate solves a x = b in place, with the largest pivot of each column; a is lost.
+// eliminate solves a x = b in place by Gaussian elimination with partial pivoting. It
+// overwrites a.
 func eliminate(a *[joints][joints]float64, b *[joints]float64) {
 	for c := range joints {
+		// Partial pivoting: the row with the largest entry in column c.
 		p := c
 		for i := c + 1; i < joints; i++ {
 			if math.Abs(a[i][c]) > math.Abs(a[p][c]) {
@@ -146,6 +154,7 @@ func eliminate(a *[joints][joints]float64, b *[joints]float64) {
 			b[i] -= f * b[c]
 		}
 	}
+	// Back substitution.
 	for c := joints - 1; c >= 0; c-- {
 		for j := c + 1; j < joints; j++ {
 			b[c] -= a[c][j] * b[j]
@@ -154,7 +163,7 @@ func eliminate(a *[joints][joints]float64, b *[joints]float64) {
 	}
 }
 
-// norm is the length of a vector.
+// norm returns the Euclidean norm of a vector.
 func norm(v []float64) float64 {
 	var sum float64
 	for _, x := range v {

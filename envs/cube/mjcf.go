@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// element is a piece of an MJCF document.
+// element is an element of an MJCF document. The package edits scenes as XML trees because
+// MuJoCo must receive one complete document.
 type element struct {
 	XMLName  xml.Name
 	Attrs    []xml.Attr `xml:",any,attr"`
 	Children []*element `xml:",any"`
 }
 
-// readMJCF parses a document of the file system.
+// readMJCF parses a document.
 func readMJCF(files fs.FS, name string) (*element, error) {
 	b, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -29,9 +30,10 @@ func readMJCF(files fs.FS, name string) (*element, error) {
 	return root, nil
 }
 
+// tag returns the element's tag.
 func (e *element) tag() string { return e.XMLName.Local }
 
-// get is the value of an attribute, "" where there is none.
+// get returns the value of an attribute, "" if it is not set.
 func (e *element) get(attr string) string {
 	for _, a := range e.Attrs {
 		if a.Name.Local == attr {
@@ -41,6 +43,7 @@ func (e *element) get(attr string) string {
 	return ""
 }
 
+// set sets the value of an attribute.
 func (e *element) set(attr, value string) {
 	for i, a := range e.Attrs {
 		if a.Name.Local == attr {
@@ -51,7 +54,7 @@ func (e *element) set(attr, value string) {
 	e.Attrs = append(e.Attrs, xml.Attr{Name: xml.Name{Local: attr}, Value: value})
 }
 
-// walk visits an element and all below it.
+// walk calls f for e and all elements below it, in document order.
 func (e *element) walk(f func(*element)) {
 	f(e)
 	for _, c := range e.Children {
@@ -59,7 +62,7 @@ func (e *element) walk(f func(*element)) {
 	}
 }
 
-// find is the first element below e, or e, with a tag and a name; nil if there is none.
+// find returns the first element, e included, with a tag and a name; nil if there is none.
 func (e *element) find(tag, name string) (found *element) {
 	e.walk(func(x *element) {
 		if found == nil && x.tag() == tag && x.get("name") == name {
@@ -69,7 +72,7 @@ func (e *element) find(tag, name string) (found *element) {
 	return found
 }
 
-// section is a child of a document, made where it lacks.
+// section returns a child of a document by its tag, adding it if it does not exist.
 func (e *element) section(tag string) *element {
 	for _, c := range e.Children {
 		if c.tag() == tag {
@@ -88,23 +91,24 @@ func (e *element) drop(tags ...string) {
 	})
 }
 
-// include puts the sections of another document behind those of this one; what both
-// set, the other sets.
+// include appends the sections of another document to those of this one. An attribute that
+// both set takes the other's value.
 func (e *element) include(other *element) {
 	for _, theirs := range other.Children {
 		ours := e.section(theirs.tag())
 		for _, a := range theirs.Attrs {
+			// For example the attributes of <option> and <compiler>, which exist once.
 			ours.set(a.Name.Local, a.Value)
 		}
 		ours.Children = append(ours.Children, theirs.Children...)
 	}
 }
 
-// names are the attributes that name an element or refer to one.
+// names are the attributes that contain the name of an element or refer to one.
 var names = []string{"name", "class", "childclass", "material", "mesh", "joint", "joint1", "joint2", "body1", "body2", "tendon"}
 
-// attach includes a document of a model below the element at of this one, as
-// dm_control does: in a body of the prefix's name, with every name behind the prefix.
+// attach includes another document below the element at, as dm_control's attach does: in a
+// body named by the prefix, and with the prefix added to all names.
 func (e *element) attach(at, other *element, prefix string) {
 	other.walk(func(x *element) {
 		for i, a := range x.Attrs {
@@ -115,14 +119,15 @@ func (e *element) attach(at, other *element, prefix string) {
 	})
 	frame := &element{XMLName: xml.Name{Local: "body"}}
 	frame.set("name", prefix)
+	// Its bodies move into the frame; all other sections are merged by include.
 	world := other.section("worldbody")
 	frame.Children, world.Children = world.Children, nil
 	at.Children = append(at.Children, frame)
 	e.include(other)
 }
 
-// locate names meshes as their files are named, and their files as they are found
-// from the root of the file system; folder holds the document's.
+// locate names meshes after their files, as MuJoCo does, and makes their file names relative
+// to the root of the file system. folder is the document's folder.
 func (e *element) locate(folder string) {
 	for _, m := range e.section("asset").Children {
 		if file := m.get("file"); m.tag() == "mesh" && file != "" {

@@ -15,25 +15,26 @@ import (
 	thirdparty "scalewm/third_party"
 )
 
-// Variable is the environment variable that names the folder of OGBench's model
-// files (descriptions), instead of the one that make setup fetches.
+// Variable is the environment variable with the path of the folder of OGBench's model files
+// (descriptions), to be used instead of the one that make setup fetches.
 const Variable = "SCALEWM_OGBENCH"
 
-// Folder is the model files' own name for their folder, and MainFile the one that
-// the scene begins with.
+// Folder is the name of the folder of model files in OGBench's package. MainFile is the file
+// that the scene starts from.
 const (
 	Folder   = "descriptions"
 	MainFile = "floor_wall.xml"
+	// armFile is the model of the arm, of which the controller has a copy.
 	armFile  = "universal_robots_ur5e/ur5e.xml"
 )
 
-// ErrNoFiles is wrapped where OGBench's model files are not there.
+// ErrNoFiles is wrapped by the error if OGBench's model files are not found.
 var ErrNoFiles = errors.New("OGBench's model files not found")
 
 //go:embed scene.xml
 var additions []byte
 
-// findFiles is the folder of OGBench's model files.
+// findFiles returns the folder of OGBench's model files.
 func findFiles() (string, error) {
 	variable := os.Getenv(Variable)
 	places := thirdparty.Places(variable, "ogbench", Folder)
@@ -49,8 +50,10 @@ func findFiles() (string, error) {
 	return "", fmt.Errorf("%w in %v (hint: %s)", ErrNoFiles, places, hint)
 }
 
-// assemble joins the model files to the scene as OGBench's program does, in the same order.
+// assemble joins the model files to one scene, in the same order as OGBench does. The order
+// determines the indices of bodies and joints, and so the layout of qpos.
 func assemble(files fs.FS, l mjenv.Look) (string, error) {
+	// Read all documents first, so that a missing file is an error before anything is built.
 	part := map[string]*element{}
 	for name, file := range map[string]string{"arena": MainFile, "cubes": "cube_outer.xml", "cube": "cube_inner.xml",
 		"ur5e": armFile, "gripper": "robotiq_2f85/2f85.xml"} {
@@ -63,6 +66,7 @@ func assemble(files fs.FS, l mjenv.Look) (string, error) {
 	if err := xml.Unmarshal(additions, own); err != nil {
 		return "", err
 	}
+	// The arm's own lights and keyframe would change the frames and the number of states.
 	part["ur5e"].drop("light", "keyframe")
 	part["ur5e"].locate("universal_robots_ur5e")
 	part["gripper"].locate("robotiq_2f85")
@@ -70,10 +74,12 @@ func assemble(files fs.FS, l mjenv.Look) (string, error) {
 		return "", err
 	}
 	arena := part["arena"]
+	// Order matters from here on: bodies are numbered in the order in which they are added.
 	arena.attach(arena.section("worldbody"), part["ur5e"], "ur5e/")
 	arena.include(part["cubes"])
 	arena.include(part["cube"])
 	arena.include(own)
+	// Factors are written into the complete scene, where all names have their final prefixes.
 	if err := adorn(arena, l); err != nil {
 		return "", err
 	}
@@ -81,8 +87,8 @@ func assemble(files fs.FS, l mjenv.Look) (string, error) {
 	return string(text), err
 }
 
-// assembleArm is a model of the arm alone, which the controller's inverse kinematics
-// uses.
+// assembleArm returns a model of the arm alone, for the controller's inverse kinematics.
+// Only the kinematic tree matters there, so meshes and actuators are dropped.
 func assembleArm(files fs.FS) (string, error) {
 	arm, err := readMJCF(files, armFile)
 	if err != nil {
@@ -93,7 +99,7 @@ func assembleArm(files fs.FS) (string, error) {
 	return string(text), err
 }
 
-// armModel is compiled once: no factor changes the arm.
+// armModel is compiled once, since no factor changes the arm.
 var armModel = sync.OnceValues(func() (*mujoco.Model, error) {
 	dir, err := findFiles()
 	if err != nil {
@@ -114,14 +120,16 @@ func mount(arm, gripper *element) error {
 		return errors.New("ur5e.xml: no body wrist_3_link with a site attachment_site")
 	}
 	arm.attach(last, gripper, "robotiq/")
+	// attach appends the gripper's frame as the last child. It gets the pose of the flange.
 	frame := last.Children[len(last.Children)-1]
 	frame.set("pos", flange.get("pos"))
 	frame.set("quat", flange.get("quat"))
 	return nil
 }
 
-// compile is the scene with this look, from the model files that are there.
+// compile returns the scene with this look.
 func compile(l mjenv.Look) (*mujoco.Model, error) {
+	// Without the library its error is the more useful one, even if the files are missing too.
 	if err := mujoco.Open(); err != nil {
 		return nil, err
 	}
@@ -136,6 +144,7 @@ func compile(l mjenv.Look) (*mujoco.Model, error) {
 	return m, nil
 }
 
+// compileFrom is compile for model files in any file system.
 func compileFrom(files fs.FS, l mjenv.Look) (*mujoco.Model, error) {
 	text, err := assemble(files, l)
 	if err != nil {
@@ -145,11 +154,12 @@ func compileFrom(files fs.FS, l mjenv.Look) (*mujoco.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Values that OGBench sets after compilation are written to the compiled model.
 	tune(m)
 	return m, paint(m, l["cube.color"])
 }
 
-// paint colours the cube and hides the target.
+// paint sets the cube's colour and hides the target.
 func paint(m *mujoco.Model, color []float64) error {
 	for name, alpha := range map[string]float32{"object_0": 1, "target_object_0": 0} {
 		id, err := m.ID(mujoco.ObjGeom, name)
@@ -160,18 +170,21 @@ func paint(m *mujoco.Model, color []float64) error {
 		for i, c := range color {
 			rgba[i] = float32(c)
 		}
+		// The target has alpha 0: it exists for the goal but is not drawn.
 		rgba[3] = alpha
 	}
 	return nil
 }
 
-// gains are the stiffness that OGBench gives the arm's motors, in N m/rad.
+// gains are the stiffnesses that OGBench sets for the arm's motors, in N m/rad.
 var gains = [joints]float64{4500, 4500, 4500, 2000, 2000, 500}
 
-// tune sets them, and the damping that belongs to them.
+// tune sets the same parameters of the arm's actuators as OGBench: the gains, and values
+// that it derives from them.
 func tune(m *mujoco.Model) {
 	gain, bias := mujoco.Array[float64](m, "actuator_gainprm"), mujoco.Array[float64](m, "actuator_biasprm")
 	for i, k := range gains {
+		// Each actuator has 10 gain and 10 bias parameters (mjNGAIN, mjNBIAS).
 		mujoco.Row(gain, i, 10)[0] = k
 		mujoco.Row(gain, i, 10)[2] = -k / 10
 		mujoco.Row(bias, i, 10)[1] = -k

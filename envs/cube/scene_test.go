@@ -21,7 +21,8 @@ import (
 	"scalewm/mujoco"
 )
 
-// array is one of the model's arrays as bytes and as numbers, ok where its elements are of type T.
+// array returns one of the model's arrays as bytes and as numbers; ok is false if its
+// elements are not of type T.
 func array[T mujoco.Element](m *mujoco.Model, name string) (b []byte, numbers []float64, ok bool) {
 	defer func() { ok = recover() == nil }()
 	a := mujoco.Array[T](m, name)
@@ -33,8 +34,8 @@ func array[T mujoco.Element](m *mujoco.Model, name string) (b []byte, numbers []
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a))), len(a)*int(unsafe.Sizeof(*new(T)))), numbers, true
 }
 
-// Every array of the model has the bytes of the original's, every option its
-// number (testdata/make_model.py).
+// Every array and option of the model equals OGBench's compiled model bit for bit
+// (testdata/make_model.py).
 func TestModelIsTheOriginals(t *testing.T) {
 	m := made(t).w.Data.Model()
 	b, err := os.ReadFile("testdata/model.json")
@@ -67,7 +68,7 @@ func TestModelIsTheOriginals(t *testing.T) {
 	}
 }
 
-// copied is a file system in memory with the model files; edit changes one of them.
+// copied returns an in-memory file system with the model files; edit changes one of them.
 func copied(t *testing.T) fstest.MapFS {
 	t.Helper()
 	made(t)
@@ -91,7 +92,7 @@ func usualLook() mjenv.Look {
 	return l
 }
 
-// Files that lack something are errors that say what.
+// If the files lack something, the error names it.
 func TestBrokenFiles(t *testing.T) {
 	for what, c := range map[string]struct {
 		file, old, new, want string
@@ -100,7 +101,7 @@ func TestBrokenFiles(t *testing.T) {
 		"not XML":            {"robotiq_2f85/2f85.xml", "<mujoco", "<<", "2f85.xml"},
 		"no flange":          {"universal_robots_ur5e/ur5e.xml", "attachment_site", "elsewhere", "attachment_site"},
 		"no cube":            {"cube_inner.xml", "object_0", "thing", "object_0"},
-		"no mesh":            {"floor_wall.xml", "wall_3", "wall_3", "base_0.obj"}, // none is in the copy
+		"no mesh":            {"floor_wall.xml", "wall_3", "wall_3", "base_0.obj"}, // the copy has no mesh files
 		"no motor":           {"universal_robots_ur5e/ur5e.xml", "<actuator>", "<actuator><broken/>", "broken"},
 		"an unknown element": {"cube_outer.xml", "<worldbody>", "<worldbody><nothing/>", "nothing"},
 	} {
@@ -119,7 +120,7 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// parse reads a document from text.
+// parse parses a document.
 func parse(t testing.TB, text string) *element {
 	t.Helper()
 	e, err := readMJCF(fstest.MapFS{"a.xml": {Data: []byte(text)}}, "a.xml")
@@ -127,8 +128,8 @@ func parse(t testing.TB, text string) *element {
 	return e
 }
 
-// A document that is attached keeps its order; its names and references stand behind
-// the prefix, its options win, its meshes are found from the root.
+// An attached document keeps its order. Its names and references get the prefix, its options
+// take precedence, and its meshes are found relative to the root.
 func TestAttach(t *testing.T) {
 	child := parse(t, `<mujoco><!-- no --><compiler meshdir="m" angle="radian"/><option cone="elliptic"/>
 <default><default class="c"><geom size="1"/></default></default>
@@ -153,7 +154,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// FuzzMJCF: no file makes the assembly panic; what is assembled is XML.
+// FuzzMJCF checks that no file makes the assembly panic, and that the result is XML.
 func FuzzMJCF(f *testing.F) {
 	f.Add([]byte(`<mujoco><worldbody><body name="wrist_3_link"><site name="attachment_site" pos="0 0 1"/></body></worldbody></mujoco>`))
 	f.Add([]byte(`<mujoco><asset><mesh file="a.obj"/><texture name="grid"/></asset><worldbody><geom name="object_0"/></worldbody></mujoco>`))
@@ -169,7 +170,7 @@ func FuzzMJCF(f *testing.F) {
 		scene, err = assemble(files, usualLook())
 		arm, armErr = assembleArm(files)
 		runtime.ReadMemStats(&after)
-		// What dataset/safefile/fuzztest allows a reader, for five files of these bytes.
+		// The memory that dataset/safefile/fuzztest allows a reader, for five files of this size.
 		if n, limit := after.TotalAlloc-before.TotalAlloc, uint64(512*5*len(b)+8<<20); n > limit {
 			t.Errorf("assembling five files of %d bytes allocated %d bytes, more than %d", len(b), n, limit)
 		}

@@ -9,17 +9,17 @@ import (
 	"scalewm/envs"
 )
 
-// Bench times a world that was reset, in processor time, beside its original.
+// Bench measures the rate of a world in CPU time, compared with its reference implementation.
 type Bench struct {
 	Env  envs.Env
-	Draw bool // a frame after each step
-	// Original is what the original reaches in a second of one core's time.
+	Draw bool // draw a frame after each step
+	// Original is the rate of the reference implementation per second of one core's CPU time.
 	Original float64
-	// Act gives the action of step i; nil: uniform actions in [-1, 1].
+	// Act returns the action of step i. Nil means uniform actions in [-1, 1].
 	Act func(i int) []float64
 }
 
-// Run reports steps a second of processor time and their ratio to the original's.
+// Run reports steps per second of CPU time and the ratio to the reference implementation's.
 func (c Bench) Run(b *testing.B) {
 	b.Helper()
 	act := c.Act
@@ -28,6 +28,7 @@ func (c Bench) Run(b *testing.B) {
 	}
 	frame := make([]byte, envs.FrameBytes)
 	b.ReportAllocs()
+	// b.Loop measures wall time; CPU time is comparable on a busy machine.
 	before := CPUSeconds(b)
 	for i := 0; b.Loop(); i++ {
 		if _, err := c.Env.Step(act(i)); err != nil {
@@ -39,12 +40,13 @@ func (c Bench) Run(b *testing.B) {
 			}
 		}
 	}
+	// With b.Loop, b.N is the number of iterations after the loop.
 	rate := float64(b.N) / (CPUSeconds(b) - before)
 	b.ReportMetric(rate, "per_cpu_s")
 	b.ReportMetric(rate/c.Original, "x_original")
 }
 
-// uniformActions repeats 256 actions, so that drawing them is not timed.
+// uniformActions cycles through 256 actions, so that drawing them is not measured.
 func uniformActions(dim int) func(int) []float64 {
 	r := rand.New(rand.NewPCG(1, 1))
 	actions := make([][]float64, 256)
@@ -56,8 +58,8 @@ func uniformActions(dim int) func(int) []float64 {
 	return func(i int) []float64 { return actions[i%len(actions)] }
 }
 
-// CPUSeconds is the processor time of this process; other programs on the
-// machine do not count.
+// CPUSeconds returns the CPU time of this process, which the load of other programs does not
+// change.
 func CPUSeconds(b *testing.B) float64 {
 	b.Helper()
 	var u syscall.Rusage

@@ -9,9 +9,10 @@ import (
 	"scalewm/envs"
 )
 
+// dtypes are the types that a task's columns may have.
 var dtypes = []string{"float32", "float64", "int32", "int64", "uint8"}
 
-// spec checks what the task says of itself.
+// spec checks the task's description.
 func (s suite) spec(t *testing.T) {
 	for what, v := range map[string]string{"Name": s.s.Name, "ID": s.s.ID, "Title": s.s.Title,
 		"Success": s.s.Success, "Source": s.s.Source, "ActionDType": s.s.ActionDType} {
@@ -34,11 +35,13 @@ func (s suite) spec(t *testing.T) {
 	s.qs(t)
 }
 
+// columns checks the columns: names, types, widths.
 func (s suite) columns(t *testing.T) {
+	// The columns that a data set adds itself.
 	seen := map[string]bool{"action": true, "pixels": true, "step_idx": true}
 	for _, c := range s.s.Columns {
 		if seen[c.Name] || c.Name == "" {
-			t.Errorf("column %q is there twice, empty, or the file's own", c.Name)
+			t.Errorf("column %q is a duplicate, empty, or reserved for files", c.Name)
 		}
 		seen[c.Name] = true
 		if c.Width < 1 || !slices.Contains(dtypes, c.DType) || c.Doc == "" {
@@ -73,12 +76,14 @@ func (s suite) qs(t *testing.T) {
 			if _, ok := row[c]; !ok {
 				t.Fatalf("q %s reads %s, which is not a column", q.Name, c)
 			}
+			// Only the declared columns are passed, so that reading another one fails.
 			only[c] = row[c]
 		}
 		dst := make([]float64, len(q.Parts))
 		for i := range dst {
 			dst[i] = math.NaN()
 		}
+		// dst was filled with NaN, so an entry that is not written is detected.
 		q.Of(only, dst)
 		for i, v := range dst {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -88,7 +93,8 @@ func (s suite) qs(t *testing.T) {
 	}
 }
 
-// options makes a world of every value of every switch, and of unknown ones.
+// options checks that worlds can be created with every value of every switch, and not with
+// unknown values.
 func (s suite) options(t *testing.T) {
 	for _, sw := range s.s.Switches {
 		if len(sw.Values) < 2 || sw.Doc == "" {
@@ -107,18 +113,18 @@ func (s suite) options(t *testing.T) {
 			}
 		}
 		if _, err := s.New(envs.Options{sw.Name: "no such value"}); err == nil {
-			t.Errorf("switch %s takes any value", sw.Name)
+			t.Errorf("switch %s accepts any value", sw.Name)
 		}
 	}
 	for _, f := range s.s.Factors {
 		s.factor(t, f)
 	}
 	if _, err := s.New(envs.Options{"no such switch": "1"}); err == nil {
-		t.Error("an unknown switch is taken")
+		t.Error("an unknown switch is accepted")
 	}
 }
 
-// factor checks that a factor starts at its initial value and that a reset draws it.
+// factor checks that a factor starts at its initial value and that resets draw it.
 func (s suite) factor(t *testing.T, f envs.Factor) {
 	e, err := s.New(envs.Options{f.Name: envs.Sample})
 	if err != nil {
@@ -129,7 +135,8 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 	if err := e.Observe(f.Column().Name, first); err != nil || !slices.Equal(first, f.Init) {
 		t.Errorf("factor %s starts at %v, not %v (%v)", f.Name, first, f.Init, err)
 	}
-	moved := f.Sampled // columns of the task tell it
+	moved := f.Sampled // then other columns report it
+	// A small integer factor may draw its initial value by chance, hence up to ten resets.
 	for i := uint64(0); i == 0 || i < 10 && !moved; i++ {
 		if err := errors.Join(e.Reset(stream(i)), e.Observe(f.Column().Name, drawn)); err != nil {
 			t.Fatalf("factor %s: %v", f.Name, err)
@@ -145,11 +152,12 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 		}
 	}
 	if _, err := s.New(envs.Options{f.Name: "no such value"}); err == nil || f.Doc == "" {
-		t.Errorf("factor %s takes any value, or has no doc", f.Name)
+		t.Errorf("factor %s accepts any value, or has no doc", f.Name)
 	}
 }
 
-// policies lets every policy act: in bounds, and the same from the same stream.
+// policies checks that the actions of every policy are in bounds, and the same for the same
+// stream.
 func (s suite) policies(t *testing.T) {
 	if _, err := s.Policy("no such policy"); err == nil {
 		t.Error("an unknown policy is found")
@@ -172,6 +180,7 @@ func (s suite) policies(t *testing.T) {
 	}
 }
 
+// acts returns the actions of a policy over some steps.
 func (s suite) acts(t *testing.T, name string) [][]float64 {
 	t.Helper()
 	p, err := s.Policy(name)
@@ -184,6 +193,7 @@ func (s suite) acts(t *testing.T, name string) [][]float64 {
 		for i := range a {
 			a[i] = math.NaN()
 		}
+		// a was filled with NaN, so an entry that is not written is detected.
 		must(t, p.Act(e, a))
 		if _, err := e.Step(a); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,7 @@
-// Package envtest is the conformance suite of envs.Env: what every task must
-// keep, whatever it simulates. A task's own tests call Run and add what only that task knows.
+// Package envtest is the conformance suite of envs.Env: the properties that every task must
+// have, whatever it simulates. The tests of a task call [Run] and add what is specific to the
+// task. The package also has the benchmark of tasks and the connection to reference programs
+// in C.
 package envtest
 
 import (
@@ -12,14 +14,14 @@ import (
 	"scalewm/envs"
 )
 
-// steps is how far worlds are driven, and every frameEvery-th frame is drawn
-// (some tasks draw slowly).
+// steps is the number of steps of most checks. Every frameEvery-th frame is drawn, since some
+// tasks draw slowly.
 const (
 	steps      = 12
 	frameEvery = 4
 )
 
-// Run holds a registered task against the contract. Each part is a subtest.
+// Run checks a registered task against the contract of envs.Env. Each check is a subtest.
 func Run(t *testing.T, name string) {
 	task, err := envs.Lookup(name)
 	must(t, err)
@@ -40,13 +42,13 @@ func Run(t *testing.T, name string) {
 	t.Run("Concurrent", s.concurrent)
 }
 
-// suite is the checks of one task.
+// suite holds the task under test.
 type suite struct {
 	envs.Task
 	s *envs.Spec
 }
 
-// must ends the test at an error.
+// must fails the test if err is not nil.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -54,10 +56,10 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// stream is a source of random numbers that only the suite uses.
+// stream returns a random stream by its number. The suite's streams differ from all others.
 func stream(id uint64) *rand.Rand { return rand.New(rand.NewPCG(id, 0x656e7674657374)) }
 
-// open makes a world, closed with the test.
+// open returns a new world, which is closed at the end of the test.
 func (s suite) open(t *testing.T) envs.Env {
 	t.Helper()
 	e, err := s.New(nil)
@@ -70,7 +72,7 @@ func (s suite) open(t *testing.T) envs.Env {
 	return e
 }
 
-// started is a world after a reset from stream id.
+// started returns a world after a reset with stream id.
 func (s suite) started(t *testing.T, id uint64) envs.Env {
 	t.Helper()
 	e := s.open(t)
@@ -78,7 +80,7 @@ func (s suite) started(t *testing.T, id uint64) envs.Env {
 	return e
 }
 
-// actions are n draws from the task's action box.
+// actions draws n actions from the task's action space.
 func (s suite) actions(id uint64, n int) [][]float64 {
 	r := stream(id)
 	out := make([][]float64, n)
@@ -86,13 +88,14 @@ func (s suite) actions(id uint64, n int) [][]float64 {
 		out[i] = make([]float64, s.s.ActionDim)
 		for j := range out[i] {
 			lo, hi := s.s.ActionLow[j], s.s.ActionHigh[j]
+			// Rounded to float32, which is exact for tasks with either action type.
 			out[i][j] = float64(float32(lo + (hi-lo)*r.Float64()))
 		}
 	}
 	return out
 }
 
-// row is everything that a world reports now.
+// row returns the current values of all columns.
 func (s suite) row(e envs.Env) (envs.Row, error) {
 	row := envs.Row{}
 	for _, c := range s.s.Columns {
@@ -105,8 +108,8 @@ func (s suite) row(e envs.Env) (envs.Row, error) {
 	return row, nil
 }
 
-// trace steps a world and writes down, step by step, its columns bit by bit and
-// a hash of some frames. It may be called from any goroutine.
+// trace steps a world and returns one line per step, which contains the bits of all columns
+// and a hash of some frames. It may be called from any goroutine.
 func (s suite) trace(e envs.Env, actions [][]float64) ([]string, error) {
 	var out []string
 	for i := 0; ; i++ {
@@ -115,6 +118,7 @@ func (s suite) trace(e envs.Env, actions [][]float64) ([]string, error) {
 			return nil, fmt.Errorf("step %d: %w", i, err)
 		}
 		out = append(out, line)
+		// n actions give n+1 lines: the start, and one after each step.
 		if i == len(actions) {
 			return out, nil
 		}
@@ -124,6 +128,7 @@ func (s suite) trace(e envs.Env, actions [][]float64) ([]string, error) {
 	}
 }
 
+// line returns the line of the current state.
 func (s suite) line(e envs.Env, draw bool) (string, error) {
 	row, err := s.row(e)
 	if err != nil {
@@ -133,6 +138,7 @@ func (s suite) line(e envs.Env, draw bool) (string, error) {
 	for _, c := range s.s.Columns {
 		line += " " + c.Name
 		for _, v := range row[c.Name] {
+			// Bits, so that -0 and NaN payloads count too.
 			line += fmt.Sprintf(" %x", math.Float64bits(v))
 		}
 	}
@@ -141,6 +147,7 @@ func (s suite) line(e envs.Env, draw bool) (string, error) {
 		if err := e.Frame(frame); err != nil {
 			return "", err
 		}
+		// A hash keeps the traces short in error messages.
 		h := fnv.New64a()
 		h.Write(frame)
 		line += fmt.Sprintf(" frame %x", h.Sum64())
@@ -148,6 +155,7 @@ func (s suite) line(e envs.Env, draw bool) (string, error) {
 	return line, nil
 }
 
+// mustTrace is trace, but fails the test on errors.
 func (s suite) mustTrace(t *testing.T, e envs.Env, actions [][]float64) []string {
 	t.Helper()
 	tr, err := s.trace(e, actions)
@@ -155,7 +163,7 @@ func (s suite) mustTrace(t *testing.T, e envs.Env, actions [][]float64) []string
 	return tr
 }
 
-// same reports the first step at which two traces part.
+// same reports the first step at which two traces differ.
 func same(t *testing.T, what string, a, b []string) {
 	t.Helper()
 	for i := range min(len(a), len(b)) {

@@ -13,10 +13,10 @@ import (
 	"scalewm/envs"
 )
 
-// brokenBy names the fault of the world that the child process tests.
+// brokenBy is the environment variable with the fault that the child process tests.
 const brokenBy = "SCALEWM_ENVTEST_FAULT"
 
-// faults are ways to break the contract, and the part of the suite that must see each.
+// faults are ways to break the contract, each with the check that must detect it.
 var faults = map[string]string{
 	"frame keeps what was there":        "FrameWhole",
 	"frame is empty":                    "FrameWhole",
@@ -52,7 +52,7 @@ func init() {
 
 func TestSuitePassesASoundTask(t *testing.T) { Run(t, "point") }
 
-// The child of TestSuiteSeesFaults.
+// The child process of TestSuiteSeesFaults.
 func TestBroken(t *testing.T) {
 	if os.Getenv(brokenBy) == "" {
 		t.Skip("helper process of TestSuiteSeesFaults")
@@ -72,7 +72,7 @@ func TestSuiteSeesFaults(t *testing.T) {
 	}
 }
 
-// point is a small task: a place on a line with a hidden momentum, and a fault.
+// point is a small task: a position on a line with hidden momentum, and a fault.
 type point string
 
 func (f point) is(fault string) bool {
@@ -144,7 +144,7 @@ func (p *rest) Act(_ envs.Env, dst []float64) error {
 	return nil
 }
 
-// place is a world's state, momentum included.
+// place is a world's state, including momentum.
 type place struct {
 	x, v, goal, mass float64
 	done             bool

@@ -8,7 +8,7 @@ import (
 	"scalewm/envs"
 )
 
-// badInput: wrong names, sizes and values are errors.
+// badInput checks that wrong names, sizes and values are errors and change nothing.
 func (s suite) badInput(t *testing.T) {
 	e := s.started(t, 40)
 	c := s.s.Columns[0]
@@ -21,42 +21,46 @@ func (s suite) badInput(t *testing.T) {
 			bad[name][i] = math.NaN()
 		}
 	}
+	// A trace without actions is the current state.
 	before := s.mustTrace(t, e, nil)
 	for what, err := range map[string]error{
-		"observing an unknown column":      e.Observe("no such column", make([]float64, 1)),
-		"observing into a wrong length":    e.Observe(c.Name, make([]float64, c.Width+1)),
-		"drawing into too small a picture": e.Frame(make([]byte, envs.FrameBytes-1)),
-		"drawing into too large a picture": e.Frame(make([]byte, envs.FrameBytes+1)),
-		"a state from an empty row":        e.SetState(envs.Row{}),
-		"a goal from an empty row":         e.SetGoal(envs.Row{}),
-		"a state of a wrong length":        e.SetState(short),
-		"a goal of a wrong length":         e.SetGoal(short),
-		"a state of NaN":                   e.SetState(bad),
-		"a goal of NaN":                    e.SetGoal(bad),
+		"observing an unknown column":             e.Observe("no such column", make([]float64, 1)),
+		"observing into a wrong length":           e.Observe(c.Name, make([]float64, c.Width+1)),
+		"drawing into a buffer that is too small": e.Frame(make([]byte, envs.FrameBytes-1)),
+		"drawing into a buffer that is too large": e.Frame(make([]byte, envs.FrameBytes+1)),
+		"a state from an empty row":               e.SetState(envs.Row{}),
+		"a goal from an empty row":                e.SetGoal(envs.Row{}),
+		"a state of a wrong length":               e.SetState(short),
+		"a goal of a wrong length":                e.SetGoal(short),
+		"a state of NaN":                          e.SetState(bad),
+		"a goal of NaN":                           e.SetGoal(bad),
 	} {
 		if err == nil {
 			t.Errorf("%s is no error", what)
 		}
 	}
-	same(t, "before and after refused input", before, s.mustTrace(t, e, nil))
+	same(t, "before and after rejected input", before, s.mustTrace(t, e, nil))
 }
 
-// badAction: a refused action leaves the world as it was.
+// badAction checks that a rejected action leaves the world unchanged.
 func (s suite) badAction(t *testing.T) {
 	e, untouched := s.started(t, 42), s.started(t, 42)
 	for _, a := range s.actions(41, steps/2) {
 		for _, wrong := range s.wrongActions() {
 			if _, err := e.Step(wrong); err == nil {
-				t.Errorf("action %v is taken", wrong)
+				t.Errorf("action %v is accepted", wrong)
 			}
 		}
+		// Rejected actions must not change hidden state either, so both worlds step on.
 		one := [][]float64{a}
-		same(t, "with and without refused actions", s.mustTrace(t, untouched, one), s.mustTrace(t, e, one))
+		same(t, "with and without rejected actions", s.mustTrace(t, untouched, one), s.mustTrace(t, e, one))
 	}
 }
 
+// wrongActions returns actions of wrong lengths, and with NaN or infinite entries.
 func (s suite) wrongActions() [][]float64 {
 	n := s.s.ActionDim
+	// Wrong lengths, then one non-finite entry at each position.
 	wrong := [][]float64{nil, make([]float64, n-1), make([]float64, n+1)}
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for i := range n {
@@ -68,22 +72,23 @@ func (s suite) wrongActions() [][]float64 {
 	return wrong
 }
 
-// frameWhole: a frame is written whole, whatever was in its place.
+// frameWhole checks that a frame overwrites every byte of its buffer.
 func (s suite) frameWhole(t *testing.T) {
 	e := s.started(t, 43)
+	// Two buffers with different contents before the frame.
 	a, b := make([]byte, envs.FrameBytes), bytes.Repeat([]byte{0x5a}, envs.FrameBytes)
 	for _, f := range [][]byte{a, b} {
 		must(t, e.Frame(f))
 	}
 	if !bytes.Equal(a, b) {
-		t.Error("a frame depends on what was in its place, or drawing changes the world")
+		t.Error("a frame depends on the previous contents of the buffer, or drawing changes the world")
 	}
 	if bytes.Count(a, a[:1]) == len(a) {
 		t.Error("the frame is empty")
 	}
 }
 
-// allocations: stepping, observing and drawing leave nothing to collect.
+// allocations checks that stepping, observing and drawing do not allocate.
 func (s suite) allocations(t *testing.T) {
 	e := s.started(t, 44)
 	acts := s.actions(45, steps)
@@ -94,6 +99,7 @@ func (s suite) allocations(t *testing.T) {
 	}
 	i := 0
 	var err error
+	// The closures must not allocate themselves, so errors are stored and checked at the end.
 	keep := func(e error) {
 		if e != nil {
 			err = e
@@ -112,6 +118,7 @@ func (s suite) allocations(t *testing.T) {
 			}
 		},
 	} {
+		// AllocsPerRun does a warm-up run first, which may fill caches.
 		if n := testing.AllocsPerRun(steps, f); n != 0 {
 			t.Errorf("%s allocates %g times", what, n)
 		}

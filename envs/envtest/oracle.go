@@ -7,17 +7,19 @@ import (
 	"testing"
 )
 
-// Oracle is a C program round an original's own library, for tests behind a tag:
-// it runs beside us and is asked through its standard input and output.
+// Oracle is a C program around the library of a reference implementation, for tests behind a
+// build tag. It runs as a process next to the test and communicates through its standard
+// input and output.
 type Oracle struct {
 	Build   []string // arguments of cc, without the output
-	Args    []string // of the program
-	Package string   // that the library comes from, for the hint
+	Args    []string // arguments of the program
+	Package string   // Debian package of the library, for the hint
 }
 
-// Start builds the program and runs it until the test ends.
+// Start builds the program and runs it until the end of the test.
 func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
 	t.Helper()
+	// The program is compiled at run time, since its library is not needed to build the tests.
 	bin := filepath.Join(t.TempDir(), "oracle")
 	if said, err := exec.Command("cc", append([]string{"-O2", "-o", bin}, o.Build...)...).CombinedOutput(); err != nil {
 		t.Fatalf("building the oracle: %v (hint: apt-get install %s)\n%s", err, o.Package, said)
@@ -29,6 +31,7 @@ func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() {
+		// End of input ends the program.
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)

@@ -10,8 +10,8 @@ import (
 	"scalewm/envs/vector"
 )
 
-// finite: what a world reports is a number, but for the columns that belong to
-// a step where there was none.
+// finite checks that all reported values are finite, except those of Into columns without a
+// step, and that float32 columns contain float32 numbers.
 func (s suite) finite(t *testing.T) {
 	e := s.started(t, 4)
 	for i, a := range s.actions(5, steps) {
@@ -19,6 +19,7 @@ func (s suite) finite(t *testing.T) {
 		must(t, err)
 		for _, c := range s.s.Columns {
 			for _, v := range row[c.Name] {
+				// Into columns may be NaN in the row of the reset.
 				if (math.IsNaN(v) || math.IsInf(v, 0)) && !(c.Into && i == 0) {
 					t.Errorf("step %d: column %s holds %g", i, c.Name, v)
 				}
@@ -33,21 +34,24 @@ func (s suite) finite(t *testing.T) {
 	}
 }
 
-// sameStream: a world is a function of its stream and actions, also when it was
-// used before; another stream gives another world.
+// sameStream checks that a world is a function of its stream and actions, even if it was used
+// before, and that another stream gives another start.
 func (s suite) sameStream(t *testing.T) {
 	acts := s.actions(6, steps)
+	// A world that has been used must behave like a new one.
 	used := s.started(t, 7)
 	s.mustTrace(t, used, acts)
 	must(t, used.Reset(stream(8)))
 	a := s.mustTrace(t, used, acts)
 	same(t, "a used and a new world", a, s.mustTrace(t, s.started(t, 8), acts))
+	// Without this check, an implementation that ignores the stream would pass.
 	if a[0] == s.mustTrace(t, s.started(t, 9), nil)[0] {
 		t.Error("two streams give the same start")
 	}
 }
 
-// snapshot: Restore continues exactly, any number of times, in any world of the task.
+// snapshot checks that Restore continues exactly, any number of times, in any world of the
+// task.
 func (s suite) snapshot(t *testing.T) {
 	before, after := s.actions(10, steps), s.actions(11, steps)
 	e := s.started(t, 12)
@@ -63,9 +67,9 @@ func (s suite) snapshot(t *testing.T) {
 	}
 }
 
-// setState: a world is set, without a reset, from a row of another. Without
-// hidden state (no Restarter) it then shows that state and continues exactly;
-// a Restarter continues exactly or says ErrNotExact.
+// setState checks that a new world can be set, without a reset, from a row of another. If it
+// has no hidden state (no Restarter), it must report that state and continue exactly. A
+// Restarter must continue exactly or return ErrNotExact.
 func (s suite) setState(t *testing.T) {
 	e := s.started(t, 14)
 	s.mustTrace(t, e, s.actions(15, steps))
@@ -73,6 +77,7 @@ func (s suite) setState(t *testing.T) {
 	must(t, err)
 	w := s.open(t)
 	must(t, w.SetState(row))
+	// Read before a Restart, which would replace what SetState has set.
 	shown, err := s.row(w)
 	must(t, err)
 	r, hidden := w.(envs.Restarter)
@@ -94,7 +99,7 @@ func (s suite) setState(t *testing.T) {
 	}
 }
 
-// mustStates steps a world and keeps its first state column.
+// mustStates steps a world and returns the values of its first state column.
 func (s suite) mustStates(t *testing.T, e envs.Env, actions [][]float64) [][]float64 {
 	t.Helper()
 	var out [][]float64
@@ -109,7 +114,7 @@ func (s suite) mustStates(t *testing.T, e envs.Env, actions [][]float64) [][]flo
 	return out
 }
 
-// goal: a world whose goal is where it is has solved it, for every goal column.
+// goal checks, for every goal column, that a world solves a goal equal to its state.
 func (s suite) goal(t *testing.T) {
 	e := s.started(t, 17)
 	s.mustTrace(t, e, s.actions(18, steps))
@@ -117,6 +122,7 @@ func (s suite) goal(t *testing.T) {
 	must(t, err)
 	for _, name := range s.s.GoalColumns {
 		w := s.started(t, 19)
+		// Restore copies the exact state, so that the goal is met exactly.
 		must(t, w.Restore(e.Snapshot()))
 		must(t, w.SetGoal(envs.Row{name: row[name]}))
 		if !w.Solved() {
@@ -125,7 +131,7 @@ func (s suite) goal(t *testing.T) {
 	}
 }
 
-// terminated: the flag of a step is that of its column.
+// terminated checks that the flag of a step equals that of its column.
 func (s suite) terminated(t *testing.T) {
 	e := s.started(t, 20)
 	if _, ok := s.s.Column("terminated"); !ok {
@@ -139,6 +145,7 @@ func (s suite) terminated(t *testing.T) {
 			t.Errorf("terminated is %g, the step says %v", flag[0], want)
 		}
 	}
+	// After a reset there was no step, so the flag must be false.
 	check(false)
 	for _, a := range s.actions(21, steps) {
 		st, err := e.Step(a)
@@ -147,7 +154,7 @@ func (s suite) terminated(t *testing.T) {
 	}
 }
 
-// concurrent: worlds side by side on several cores do what they do alone.
+// concurrent checks that worlds that run in parallel compute the same as alone.
 func (s suite) concurrent(t *testing.T) {
 	const n = 4
 	acts := s.actions(22, steps)
@@ -157,7 +164,8 @@ func (s suite) concurrent(t *testing.T) {
 		want[i] = s.mustTrace(t, s.started(t, uint64(30+i)), acts)
 		made = append(made, s.started(t, uint64(30+i)))
 	}
-	must(t, vector.Of(made, n).Each("tracing", 0, n, func(i int) (err error) {
+	// Worlds of a task may share caches, which this runs concurrently; see also -race.
+	must(t, vector.New(made, n).Each("tracing", 0, n, func(i int) (err error) {
 		got[i], err = s.trace(made[i], acts)
 		return err
 	}))

@@ -12,7 +12,8 @@ import (
 	"scalewm/mujoco"
 )
 
-// Env is one running world of a Task: an envs.Env, Restarter, Controlled and Drawer.
+// Env is one running world of a Task. It implements envs.Env, envs.Restarter,
+// envs.Controlled and envs.Drawer.
 type Env struct {
 	task  *Task
 	world World
@@ -20,10 +21,11 @@ type Env struct {
 	last  envs.Outcome
 }
 
+// Spec returns the task's description.
 func (e *Env) Spec() *envs.Spec { return e.task.Spec }
 
-// change goes on in a world whose factors have these values.
-func (e *Env) change(values []float64) error {
+// setFactors switches to the stage with the given factor values, unless it is current.
+func (e *Env) setFactors(values []float64) error {
 	if e.p.stage != nil && slices.Equal(values, e.p.stage.values) {
 		return nil
 	}
@@ -34,7 +36,8 @@ func (e *Env) change(values []float64) error {
 	return e.enter(s)
 }
 
-// enter goes on in a stage.
+// enter switches to a stage: it creates new MuJoCo data, closes the old one, and lets the
+// World fetch its arrays again, since their addresses changed.
 func (e *Env) enter(s *stage) error {
 	p := &e.p
 	if s == p.stage {
@@ -42,13 +45,13 @@ func (e *Env) enter(s *stage) error {
 	}
 	d, err := s.model.NewData()
 	if err != nil {
-		return e.failed("making a world", err)
+		return e.failed("creating the world", err)
 	}
 	if p.Data != nil {
 		p.Data.Close()
 	}
 	p.stage, p.Data, p.QPos, p.QVel, p.Ctrl = s, d, d.QPos(), d.QVel(), d.Ctrl()
-	p.seen, p.Kept = slices.Clone(p.QPos), nil
+	p.kinQPos, p.Saved = slices.Clone(p.QPos), nil
 	p.arrays = map[string][]float64{"qpos": p.QPos, "qvel": p.QVel, ControlColumn: p.Ctrl, WarmstartColumn: mujoco.Array[float64](d, "qacc_warmstart")}
 	p.computed = map[string]func([]float64){
 		"time":       func(dst []float64) { dst[0] = p.Data.Time() },
@@ -57,26 +60,27 @@ func (e *Env) enter(s *stage) error {
 		"terminated": func(dst []float64) { e.last.Observe("terminated", dst) },
 	}
 	if err := e.world.Enter(p); err != nil {
-		return e.failed("making a world", err)
+		return e.failed("creating the world", err)
 	}
 	return e.complete()
 }
 
-// complete says whether every column of the Spec is shown.
+// complete returns an error unless every column of the Spec is reported with its width.
 func (e *Env) complete() error {
 	for _, c := range e.task.Spec.Columns {
 		array, shown := e.p.arrays[c.Name]
 		if shown && len(array) != c.Width {
-			return fmt.Errorf("%s: column %s shows an array of %d numbers, not %d (hint: World.Enter)", e.task.Spec.Name, c.Name, len(array), c.Width)
+			return fmt.Errorf("%s: column %s reports an array of %d numbers, not %d (hint: World.Enter)", e.task.Spec.Name, c.Name, len(array), c.Width)
 		}
 		if !shown && e.p.computed[c.Name] == nil {
-			return fmt.Errorf("%s: nothing shows column %s (hint: Physics.Show or Physics.Compute in World.Enter)", e.task.Spec.Name, c.Name)
+			return fmt.Errorf("%s: nothing reports column %s (hint: Physics.Show or Physics.Compute in World.Enter)", e.task.Spec.Name, c.Name)
 		}
 	}
 	return nil
 }
 
-// failed is an error of MuJoCo while it was doing something for this task.
+// failed adds the task and the operation to an error, and translates divergence from
+// package mujoco to package envs.
 func (e *Env) failed(doing string, err error) error {
 	if errors.Is(err, mujoco.ErrDiverged) {
 		return fmt.Errorf("%s: %s: %w: %w", e.task.Spec.Name, doing, envs.ErrDiverged, err)
@@ -84,13 +88,14 @@ func (e *Env) failed(doing string, err error) error {
 	return fmt.Errorf("%s: %s: %w", e.task.Spec.Name, doing, err)
 }
 
-// Reset draws the factors that vary, then lets the task start an episode.
+// Reset draws the factors that vary, resets MuJoCo, and lets the World set the start of an
+// episode.
 func (e *Env) Reset(r *rand.Rand) error {
 	values, err := e.p.vary.Draw(r, func(string, []float64) bool { return true })
 	if err != nil {
 		return err
 	}
-	if err := e.change(values); err != nil {
+	if err := e.setFactors(values); err != nil {
 		return err
 	}
 	if err := e.p.Data.Reset(); err != nil {
@@ -106,18 +111,21 @@ func (e *Env) Reset(r *rand.Rand) error {
 	return nil
 }
 
+// Step converts the action to a control and makes one env step.
 func (e *Env) Step(action []float64) (envs.Step, error) {
 	if err := envs.CheckAction(e.task.Spec, action); err != nil {
 		return envs.Step{}, err
 	}
 	if err := e.world.Control(action); err != nil {
-		return envs.Step{}, e.failed("finding the control of an action", err)
+		return envs.Step{}, e.failed("computing the control for an action", err)
 	}
 	return e.drive()
 }
 
+// ControlColumn implements envs.Controlled.
 func (e *Env) ControlColumn() string { return ControlColumn }
 
+// StepControl makes one env step with the given control.
 func (e *Env) StepControl(control []float64) (envs.Step, error) {
 	if _, _, err := (envs.Row{ControlColumn: control}).First([]string{ControlColumn}, len(e.p.Ctrl)); err != nil {
 		return envs.Step{}, e.failed("stepping", err)
@@ -126,6 +134,7 @@ func (e *Env) StepControl(control []float64) (envs.Step, error) {
 	return e.drive()
 }
 
+// drive makes one env step with the current control and records its outcome.
 func (e *Env) drive() (envs.Step, error) {
 	s, err := e.world.Drive()
 	if err != nil {
@@ -135,18 +144,21 @@ func (e *Env) drive() (envs.Step, error) {
 	return s, nil
 }
 
+// Solved reports whether there is a goal and the current state meets it.
 func (e *Env) Solved() bool { return e.world.Solved() }
 
-// Frame draws things where MuJoCo has computed their places last.
+// Frame draws the global positions that MuJoCo computed last (see AdvanceLagged).
 func (e *Env) Frame(dst []byte) error {
-	if err := pen.Render(context.Background(), e.p.Data, e.p.stage.camera, dst); err != nil {
+	if err := renderers.Render(context.Background(), e.p.Data, e.p.stage.camera, dst); err != nil {
 		return e.failed("drawing", err)
 	}
 	return nil
 }
 
-func (e *Env) OneCore() []string { return pen.OneCore() }
+// OneCore implements envs.Drawer.
+func (e *Env) OneCore() []string { return renderers.OneCore() }
 
+// Observe writes the current value of a column or factor to dst.
 func (e *Env) Observe(column string, dst []float64) error {
 	c, ok := e.task.Spec.Column(column)
 	if !ok {
@@ -163,8 +175,8 @@ func (e *Env) Observe(column string, dst []float64) error {
 	return nil
 }
 
-// checkRow refuses a row with a bad value in one of the columns, or without it where
-// it is needed.
+// checkRow returns an error if the row has an invalid value in one of the columns, or if it
+// lacks one of them and needed is true.
 func (e *Env) checkRow(row envs.Row, columns []string, needed bool) error {
 	for _, name := range columns {
 		if _, ok := row[name]; !ok && !needed {
@@ -178,12 +190,12 @@ func (e *Env) checkRow(row envs.Row, columns []string, needed bool) error {
 	return nil
 }
 
-// SetState puts the world where a row has it, with the row's factors; the goal and all
-// mocap bodies stay. MuJoCo's solver starts from nothing, as after a reset.
+// SetState sets the state of a row and the factors that it has. The goal and the poses of
+// all mocap bodies stay. The warm start of MuJoCo's solver is zero, as after a reset.
 func (e *Env) SetState(row envs.Row) error { return e.set(row, nil) }
 
-// Restart continues from a row with its hidden columns. The first row of an episode
-// needs none of them: they are what a set-state computes.
+// Restart continues from a row with its hidden columns. For the first row of an episode
+// they are optional, since SetState computes the same values.
 func (e *Env) Restart(row envs.Row, first bool) error {
 	var hidden []string
 	for _, c := range e.task.Hidden {
@@ -196,7 +208,7 @@ func (e *Env) Restart(row envs.Row, first bool) error {
 	return e.set(row, hidden)
 }
 
-// set writes a state; nothing is changed where the row is wrong.
+// set sets a state. It checks the row first, so that a bad row changes nothing.
 func (e *Env) set(row envs.Row, hidden []string) error {
 	state := slices.Concat(e.task.Spec.StateColumns, hidden)
 	if err := errors.Join(e.checkRow(row, state, true), e.checkRow(row, e.task.Extra, false)); err != nil {
@@ -206,8 +218,9 @@ func (e *Env) set(row envs.Row, hidden []string) error {
 	if err != nil {
 		return err
 	}
+	// The data's Reset, and a change of stage, would move the mocap bodies.
 	at, turn := slices.Clone(e.p.Data.MocapPos()), slices.Clone(e.p.Data.MocapQuat())
-	if err := e.change(values); err != nil {
+	if err := e.setFactors(values); err != nil {
 		return err
 	}
 	if err := e.p.Data.Reset(); err != nil {
@@ -225,7 +238,7 @@ func (e *Env) set(row envs.Row, hidden []string) error {
 	if err := e.p.Forward(); err != nil {
 		return e.failed("setting a state", err)
 	}
-	write(hidden) // again, over what was computed of the positions
+	write(hidden) // again: Forward has overwritten those that it computes
 	if s, ok := e.world.(Setter); ok {
 		return s.Set(row)
 	}
@@ -243,28 +256,30 @@ func (e *Env) SetGoal(row envs.Row) error {
 	return nil
 }
 
-// snapshot is all that decides what a world does next.
+// snapshot is everything that determines the further course of a world.
 type snapshot struct {
-	stage       *stage
-	state, seen []float64 // MuJoCo's, and Physics.seen
-	kept        []float64 // the goal, then Physics.Kept, one behind the other
-	hasGoal     bool
-	last        envs.Outcome
+	stage   *stage
+	state   []float64 // MuJoCo's integration state
+	kinQPos []float64 // Physics.kinQPos
+	saved   []float64 // the goal and Physics.Saved, concatenated
+	hasGoal bool
+	last    envs.Outcome
 }
 
+// Snapshot returns a copy of the state. It panics for a closed world.
 func (e *Env) Snapshot() envs.Snapshot {
 	p := &e.p
 	n, err := p.stage.model.StateSize(mujoco.StateIntegration)
 	state := make([]float64, n)
 	if err = errors.Join(err, p.Data.State(state, mujoco.StateIntegration)); err != nil {
-		panic(e.failed("snapshot", err)) // of a closed world
+		panic(e.failed("snapshot", err))
 	}
-	kept := slices.Concat(append([][]float64{p.Goal}, p.Kept...)...)
-	return snapshot{p.stage, state, slices.Clone(p.seen), kept, p.HasGoal, e.last}
+	saved := slices.Concat(append([][]float64{p.Goal}, p.Saved...)...)
+	return snapshot{p.stage, state, slices.Clone(p.kinQPos), saved, p.HasGoal, e.last}
 }
 
-// Restore computes the places of things for the positions at which they were seen, and
-// then puts the rest.
+// Restore restores a snapshot. It first recomputes global positions for the qpos that
+// they corresponded to, which frames show, and then sets the state, which may be ahead.
 func (e *Env) Restore(s envs.Snapshot) error {
 	v, ok := s.(snapshot)
 	if !ok || v.stage.task != e.task {
@@ -277,27 +292,29 @@ func (e *Env) Restore(s envs.Snapshot) error {
 	if err := p.Data.Reset(); err != nil {
 		return e.failed("restoring", err)
 	}
-	copy(p.seen, v.seen)
-	copy(p.QPos, v.seen)
+	copy(p.kinQPos, v.kinQPos)
+	copy(p.QPos, v.kinQPos)
 	if err := p.Data.FwdPosition(); err != nil {
 		return e.failed("restoring", err)
 	}
 	if err := p.Data.SetState(v.state, mujoco.StateIntegration); err != nil {
 		return e.failed("restoring", err)
 	}
-	if slices.Equal(p.QPos, p.seen) { // Advance goes on from a whole first half of a step
+	// After Advance, positions are current, and the next Step2 needs a complete first half
+	// of a step, that is Forward. After AdvanceLagged it would update positions too early.
+	if slices.Equal(p.QPos, p.kinQPos) {
 		if err := p.Data.Forward(); err != nil {
 			return e.failed("restoring", err)
 		}
 	}
-	for _, array := range append([][]float64{p.Goal}, p.Kept...) {
-		v.kept = v.kept[copy(array, v.kept):]
+	for _, array := range append([][]float64{p.Goal}, p.Saved...) {
+		v.saved = v.saved[copy(array, v.saved):]
 	}
 	p.HasGoal, e.last = v.hasGoal, v.last
 	return nil
 }
 
-// Close ends the world, and its World where that is an io.Closer.
+// Close frees the simulation, and closes the World if it is an io.Closer.
 func (e *Env) Close() error {
 	e.p.Data.Close()
 	if c, ok := e.world.(io.Closer); ok {

@@ -7,42 +7,43 @@ import (
 	"scalewm/mujoco"
 )
 
-// Physics is what a World lives in. Its arrays are MuJoCo's own memory: what is
-// written there moves the world.
+// Physics is the simulation of a World. Its slices are MuJoCo's own memory, so writing to
+// them changes the simulation.
 type Physics struct {
 	Data             *mujoco.Data
 	QPos, QVel, Ctrl []float64
-	// Goal is where the goal is, in the numbers of Spec.GoalColumns, and HasGoal whether
-	// there is one: a reset forgets it, a set-state does not. A task may put the memory
-	// of a mocap body in its place, which then shows it.
+	// Goal is the goal, as the values of Spec.GoalColumns. HasGoal says whether there is
+	// one: a reset removes it, SetState does not. World.Enter may replace Goal by the
+	// memory of a mocap body, which then shows the goal in the frame.
 	Goal    []float64
 	HasGoal bool
-	// Kept are the numbers that a snapshot must hold besides MuJoCo's state: what the
-	// World remembers, and arrays that MuJoCo would not compute again alike.
-	Kept [][]float64
+	// Saved lists arrays that a snapshot must contain in addition to MuJoCo's state: the
+	// World's own memory, and arrays that MuJoCo would not recompute to the same bits.
+	Saved [][]float64
 
 	arrays   map[string][]float64
 	computed map[string]func(dst []float64)
-	seen     []float64 // the positions for which MuJoCo has computed the places of things
+	kinQPos  []float64 // qpos for which MuJoCo last computed global positions (kinematics)
 	vary     *envs.Variation
 	stage    *stage
 }
 
-// Show lets a column report an array. Set-state and restart write to it, where it is
-// one of the columns that they read.
+// Show makes a column report an array. If the column is a state column or hidden column,
+// SetState and Restart write to the array.
 func (p *Physics) Show(column string, array []float64) { p.arrays[column] = array }
 
-// Compute lets a column report what a function writes.
+// Compute makes a column report what a function writes.
 func (p *Physics) Compute(column string, f func(dst []float64)) { p.computed[column] = f }
 
-// Forward computes all that follows from positions, velocities and controls.
+// Forward computes everything that follows from positions, velocities and controls.
 func (p *Physics) Forward() error {
-	copy(p.seen, p.QPos)
+	copy(p.kinQPos, p.QPos)
 	return p.Data.Forward()
 }
 
-// Advance makes n physics steps as dm_control does, each the second half of MuJoCo's
-// step and the first half of the next: things are seen where the positions have them.
+// Advance makes n physics steps in the order of dm_control: the second half of one MuJoCo
+// step, then the first half of the next. Afterwards, global positions and frames
+// correspond to the current qpos.
 func (p *Physics) Advance(n int) error {
 	for range n {
 		if err := p.Data.Step2(); err != nil {
@@ -52,22 +53,23 @@ func (p *Physics) Advance(n int) error {
 			return err
 		}
 	}
-	copy(p.seen, p.QPos)
+	copy(p.kinQPos, p.QPos)
 	return nil
 }
 
-// AdvanceUnseen makes n physics steps as MuJoCo itself does: things are seen where
-// they were before the last one.
-func (p *Physics) AdvanceUnseen(n int) error {
+// AdvanceLagged makes n physics steps in MuJoCo's own order. mj_step computes global
+// positions before it integrates, so afterwards they, and the frames, correspond to the
+// qpos before the last of the n steps.
+func (p *Physics) AdvanceLagged(n int) error {
 	if err := p.Data.Step(n - 1); err != nil {
 		return err
 	}
-	copy(p.seen, p.QPos)
+	copy(p.kinQPos, p.QPos)
 	return p.Data.Step(1)
 }
 
-// Draw is the value of a factor that every reset draws (Factor.Sampled): drawn from
-// r, unless an option fixes it.
+// Draw fills dst with the value of a factor that every reset draws (Factor.Sampled): the
+// value fixed by an option, otherwise a draw from r.
 func (p *Physics) Draw(r *rand.Rand, factor string, dst []float64) {
 	if p.vary.Fixed(factor) {
 		copy(dst, p.Of(factor))
@@ -77,5 +79,5 @@ func (p *Physics) Draw(r *rand.Rand, factor string, dst []float64) {
 	f.Draw(r, dst)
 }
 
-// Of is the present value of a factor.
+// Of returns the current value of a factor.
 func (p *Physics) Of(factor string) Numbers { return p.vary.Of(p.stage.values, factor) }

@@ -10,22 +10,25 @@ import (
 	"scalewm/mujoco"
 )
 
-// stage is a compiled look. Many worlds share it.
+// stage is a compiled model for certain values of the factors. Many worlds share it,
+// since compiling a scene and creating its renderer are expensive.
 type stage struct {
 	task   *Task
 	values []float64 // of the factors
 	model  *mujoco.Model
-	camera int // in the model
+	camera int // index in the model
 }
 
-// stages holds each stage as long as one world uses it. The zero value is ready.
+// stages is a cache of stages by factor values. It refers to them weakly, so that a stage
+// is freed when no world uses it. The zero value is ready to use.
 type stages struct {
 	mu   sync.Mutex
 	used map[string]weak.Pointer[stage]
 }
 
-// of is the stage of a vector of values: the one in use, or what create makes.
-func (s *stages) of(values []float64, create func() (*stage, error)) (*stage, error) {
+// get returns the stage for a vector of values. If none is in use, it calls create.
+func (s *stages) get(values []float64, create func() (*stage, error)) (*stage, error) {
+	// The bits are the key: a map with float keys would treat 0 and -0 as equal.
 	var bits []byte
 	for _, v := range values {
 		bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(v))
@@ -34,21 +37,24 @@ func (s *stages) of(values []float64, create func() (*stage, error)) (*stage, er
 	if t := s.find(key); t != nil {
 		return t, nil
 	}
-	t, err := create() // several may, at once; one is kept
+	// create runs without the lock, as compilation takes long. If several goroutines
+	// create the same stage at once, add keeps the first.
+	t, err := create()
 	if err != nil {
 		return nil, err
 	}
-	return s.keep(key, t), nil
+	return s.add(key, t), nil
 }
 
+// find returns the stage with a key, nil if there is none in use.
 func (s *stages) find(key string) *stage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used[key].Value()
 }
 
-// keep takes a stage up, unless another one came first.
-func (s *stages) keep(key string, t *stage) *stage {
+// add adds a stage and returns it, or returns the one that was added before.
+func (s *stages) add(key string, t *stage) *stage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first := s.used[key].Value(); first != nil {
@@ -62,7 +68,8 @@ func (s *stages) keep(key string, t *stage) *stage {
 	return t
 }
 
-// drop forgets a stage that nobody uses any more.
+// drop removes the entry of a stage after it was collected. In the meantime, a new stage
+// with the same key may have been added; that one stays.
 func (s *stages) drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Worlds with the same values share one stage, others do not, and one that nobody
-// uses any more is made again.
+// Worlds with the same values share a stage, others do not. A stage that is no longer in use
+// is collected and created again.
 func TestStagesAreShared(t *testing.T) {
 	var s stages
 	made := 0
 	of := func(values ...float64) *stage {
 		t.Helper()
-		st, err := s.of(values, func() (*stage, error) { made++; return &stage{}, nil })
+		st, err := s.get(values, func() (*stage, error) { made++; return &stage{}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestStagesAreShared(t *testing.T) {
 		t.Errorf("%d stages for two vectors of values", made)
 	}
 	runtime.KeepAlive(a)
-	for range 100 { // cleanups run on a goroutine of their own
+	for range 100 { // cleanups run on a separate goroutine
 		runtime.GC()
 		s.mu.Lock()
 		left := len(s.used)
@@ -38,7 +38,7 @@ func TestStagesAreShared(t *testing.T) {
 	if of(1, 2); made != 3 {
 		t.Errorf("%d stages were made: one that is out of use is kept", made)
 	}
-	if _, err := s.of([]float64{9}, func() (*stage, error) { return nil, errors.New("no") }); err == nil {
+	if _, err := s.get([]float64{9}, func() (*stage, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("what cannot be made is there")
 	}
 }
@@ -49,7 +49,7 @@ func TestStagesFromManyWorlds(t *testing.T) {
 	got := make([]*stage, 16)
 	for i := range got {
 		wg.Go(func() {
-			got[i], _ = s.of([]float64{3}, func() (*stage, error) { return &stage{}, nil })
+			got[i], _ = s.get([]float64{3}, func() (*stage, error) { return &stage{}, nil })
 		})
 	}
 	wg.Wait()

@@ -1,10 +1,12 @@
-// Package mjenv is what the tasks that MuJoCo simulates share, after dm_control's
-// split into Environment and Task. A task supplies a Task, which says how its scene
-// is compiled, and a World with the laws of one running world: where an episode
-// begins, what an action does, when the goal is met. Env does all else that
-// envs.Env asks for. Package pendulum shows the whole of a task.
+// Package mjenv is the base of the tasks that MuJoCo simulates. It follows dm_control's
+// split into Environment and Task.
 //
-// It knows no task, no data set and no policy.
+// A task supplies two things: a [Task], which says how its scene is compiled, and a
+// [World], the rules of one running world: where an episode starts, what an action does,
+// and when the goal is met. [Env] does everything else that envs.Env requires: columns,
+// factors, set-state, snapshots and frames. Package pendulum is a complete example.
+//
+// The package contains nothing about specific tasks, data sets or policies.
 package mjenv
 
 import (
@@ -20,61 +22,63 @@ import (
 	"scalewm/mujoco/render"
 )
 
-// Columns that Env reports for every task whose Spec lists them; besides these, qpos,
-// qvel, time, reward, terminated and substeps.
+// Columns that Env reports for every task whose Spec lists them, in addition to qpos, qvel,
+// time, reward, terminated and substeps.
 const (
-	ControlColumn   = "sim_ctrl"           // what moved the motors in the step into the row
-	WarmstartColumn = "sim_qacc_warmstart" // where MuJoCo's constraint solver starts in the next step
+	ControlColumn   = "sim_ctrl"           // MuJoCo's ctrl in the step that led to the row
+	WarmstartColumn = "sim_qacc_warmstart" // the starting point of MuJoCo's constraint solver in the next step
 )
 
-// Task says what all worlds of a task share. It is used by its address and not changed.
+// Task is what all worlds of a task share. It must not be copied or changed after first use.
 type Task struct {
 	Spec   *envs.Spec
-	Camera string // the camera of the model that draws the frames
-	// Compile makes the model of a scene with this look. It is called once for every
-	// look in use, from any goroutine.
+	Camera string // name of the camera that draws the frames
+	// Compile returns the model of a scene with this look. It is called once per look in
+	// use, from any goroutine.
 	Compile func(Look) (*mujoco.Model, error)
-	// Hidden are the columns beyond Spec.StateColumns without which a row inside an
-	// episode does not continue exactly: arrays that the task or Env shows.
+	// Hidden lists the columns, in addition to Spec.StateColumns, that a row in the middle
+	// of an episode needs to continue exactly. The task or Env must report them as arrays.
 	Hidden []string
-	// Extra are columns that World.Set reads where a row has them.
+	// Extra lists columns that Setter.Set reads if the row has them.
 	Extra []string
 
 	stages stages
 	once   sync.Once
-	usual  *stage // the scene without variation, which stays
-	err    error  // of making it
+	base   *stage // the scene without variation; holding it here keeps it in the cache
+	err    error  // of creating base
 }
 
-// World is the laws of one running world. It is used by one goroutine at a time.
+// World is the rules of one running world. It is used by one goroutine at a time.
 type World interface {
-	// Enter takes up the physics that the world lives in: once, and again where a change
-	// of factors makes another model. The data are in the model's initial state. It
-	// fetches the arrays that the world reads and writes, and shows its columns.
+	// Enter receives the simulation. It is called once, and again when a change of
+	// factors gives another model. The data is in the model's initial state. Enter
+	// fetches the arrays that the world uses and declares its columns with Physics.Show
+	// and Physics.Compute.
 	Enter(*Physics) error
-	// Start puts things where an episode begins, all draws from r. They are in the
-	// model's initial state, at rest and without a goal.
+	// Start sets the state at the start of an episode, with all draws from r. Before the
+	// call, the data is in the model's initial state, at rest and without a goal.
 	Start(r *rand.Rand) error
-	// Control writes to Physics.Ctrl what an action asks of the motors.
+	// Control converts an action to Physics.Ctrl.
 	Control(action []float64) error
-	// Drive makes the env step that Physics.Ctrl moves.
+	// Drive makes one env step with the current Physics.Ctrl.
 	Drive() (envs.Step, error)
-	// Solved says whether there is a goal and it is met now.
+	// Solved reports whether there is a goal and the current state meets it.
 	Solved() bool
 }
 
-// Setter is implemented by a World that reads more than state columns: Set is called
-// by SetState after the physics is set, with the row's columns of Task.Extra checked.
+// Setter is implemented by a World that reads more than state columns. SetState calls Set
+// after it has set the simulation. The row's columns in Task.Extra are already checked.
 type Setter interface {
 	Set(row envs.Row) error
 }
 
-// Look is what a scene is written with: the value of each factor, by its name.
+// Look is the values of all factors by name, with which a scene is written.
 type Look map[string]Numbers
 
-// Numbers prints as MJCF writes numbers: with spaces between them.
+// Numbers prints in MJCF's notation: numbers separated by spaces.
 type Numbers []float64
 
+// String writes each number with as many digits as needed to read it back exactly.
 func (n Numbers) String() string {
 	parts := make([]string, len(n))
 	for i, x := range n {
@@ -83,8 +87,9 @@ func (n Numbers) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Template compiles looks to a scene of MJCF that needs no other file: a text/template
-// over a Look, as in rgba="{{index . "agent.color"}} 1". It panics where the text is no template.
+// Template returns a Compile function for an MJCF scene without other files. The text is a
+// text/template over a Look, for example rgba="{{index . "agent.color"}} 1". Template
+// panics if the text is not a valid template.
 func Template(mjcf string) func(Look) (*mujoco.Model, error) {
 	scene := template.Must(template.New("scene").Parse(mjcf))
 	return func(l Look) (*mujoco.Model, error) {
@@ -96,22 +101,23 @@ func Template(mjcf string) func(Look) (*mujoco.Model, error) {
 	}
 }
 
-// keptRenderers is how many looks can be drawn in turn at full speed.
-const keptRenderers = 8
+// maxRenderers is the number of looks that can be drawn alternately without recreating
+// renderers. Each renderer holds a context and a thread.
+const maxRenderers = 8
 
-// pen draws all worlds of the process.
-var pen = render.NewCache(keptRenderers, envs.FrameSize, envs.FrameSize)
+// renderers draws all worlds of the process.
+var renderers = render.NewCache(maxRenderers, envs.FrameSize, envs.FrameSize)
 
-// stage is the scene with these values of the factors: the one in use, or a new one.
+// stage returns the compiled scene for the given factor values.
 func (t *Task) stage(vary *envs.Variation, values []float64) (*stage, error) {
-	return t.stages.of(values, func() (*stage, error) {
+	return t.stages.get(values, func() (*stage, error) {
 		look := Look{}
 		for _, f := range t.Spec.Factors {
 			look[f.Name] = vary.Of(values, f.Name)
 		}
 		m, err := t.Compile(look)
 		if err != nil {
-			return nil, fmt.Errorf("%s: making the scene: %w", t.Spec.Name, err)
+			return nil, fmt.Errorf("%s: compiling the scene: %w", t.Spec.Name, err)
 		}
 		camera, err := m.ID(mujoco.ObjCamera, t.Camera)
 		if err != nil {
@@ -121,7 +127,7 @@ func (t *Task) stage(vary *envs.Variation, values []float64) (*stage, error) {
 	})
 }
 
-// New makes a world with these options, whose laws are w.
+// New returns a world with these options and the rules w.
 func (t *Task) New(o envs.Options, w World) (*Env, error) {
 	if _, err := t.Spec.Resolve(o); err != nil {
 		return nil, err
@@ -131,10 +137,10 @@ func (t *Task) New(o envs.Options, w World) (*Env, error) {
 		return nil, err
 	}
 	t.once.Do(func() {
-		if usual, err := t.Spec.Variation(nil); err != nil {
+		if base, err := t.Spec.Variation(nil); err != nil {
 			t.err = err
 		} else {
-			t.usual, t.err = t.stage(usual, usual.Start())
+			t.base, t.err = t.stage(base, base.Start())
 		}
 	})
 	if t.err != nil {
@@ -142,5 +148,5 @@ func (t *Task) New(o envs.Options, w World) (*Env, error) {
 	}
 	goal, _ := t.Spec.Column(t.Spec.GoalColumns[0])
 	e := &Env{task: t, world: w, p: Physics{Goal: make([]float64, goal.Width), vary: vary}}
-	return e, e.change(vary.Start())
+	return e, e.setFactors(vary.Start())
 }

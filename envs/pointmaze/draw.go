@@ -6,12 +6,14 @@ import (
 	"scalewm/envs"
 )
 
-// The ball is drawn as a larger sphere that sinks into the walls it touches.
+// The ball is drawn as a site larger than the ball, which therefore sinks into the walls
+// that the ball touches.
 const discRadius = 0.2
 
 var discColour = colour{0.3, 0.6, 0.3}
 
-// draw writes the frame with the ball at q.
+// draw copies the scene to dst and draws the disc for a ball at q. Only pixels that the disc
+// can cover are shaded again.
 func draw(dst, scene []byte, q vec) {
 	copy(dst, scene)
 	d := disc{toWorld(q)}
@@ -24,9 +26,9 @@ func draw(dst, scene []byte, q vec) {
 	}
 }
 
-// extent is the run of pixels [from, to) along an axis that the disc can cover,
-// for a ball at x from the camera's foot. Its rim appears farthest out where it
-// is nearest to the camera.
+// extent returns the range of pixels [from, to) along an axis that the disc can cover, for a
+// ball at x relative to the camera. The rim of the sphere appears farthest out where it is
+// nearest to the camera, hence the two bounds.
 func extent(x float64) (from, to int) {
 	const far, near = eyeHeight + discRadius, eyeHeight - discRadius
 	lo, hi := x-discRadius, x+discRadius
@@ -34,12 +36,13 @@ func extent(x float64) (from, to int) {
 	return clip(math.Floor(middle + lo/slopePerPx)), clip(math.Ceil(middle + hi/slopePerPx))
 }
 
-// clip is the pixel border nearest to a coordinate, however large.
+// clip returns the pixel border nearest to a coordinate of any size.
 func clip(px float64) int { return int(min(max(px, 0), envs.FrameSize)) }
 
-// disc is the drawn sphere at a place of the world.
+// disc is the drawn sphere; at is its position in world coordinates.
 type disc struct{ at vec }
 
+// pixel draws one pixel from its four samples (multisampling).
 func (d disc) pixel(dst []byte, x, y int) {
 	var sum mixture
 	corner := vec{float64(x), float64(y)}
@@ -52,18 +55,19 @@ func (d disc) pixel(dst []byte, x, y int) {
 		covered = covered || ok
 		sum.add(p)
 	}
-	if covered { // the scene has the others already
+	if covered { // otherwise the pixel of the scene is already correct
 		sum.store(dst, x, y)
 	}
 }
 
-// sample is the colour of the disc in a direction, false where it does not show.
+// sample returns the colour of the disc in a direction, or false if it is not visible there:
+// it intersects the ray with the sphere and rejects points inside or below walls.
 func (d disc) sample(s vec) (pixel, bool) {
 	from := vec{eyeX, eyeY}.sub(d.at)
 	a, b := 1+s.dot(s), from.dot(s)-eyeHeight
 	c := from.dot(from) + eyeHeight*eyeHeight - discRadius*discRadius
 	root := b*b - a*c
-	if !(root > 0) { // also where it overflows
+	if !(root > 0) { // false for NaN too, if root overflows
 		return pixel{}, false
 	}
 	t := (-b - math.Sqrt(root)) / a

@@ -9,8 +9,8 @@ import (
 	"scalewm/envs"
 )
 
-// slowDraw looks at every sample of every pixel, whatever the disc can reach.
-// It is the twin that holds draw in place.
+// slowDraw shades every sample of every pixel, without draw's bounds. It is the reference that
+// draw is tested against.
 func slowDraw(dst []byte, q vec) {
 	d := disc{toWorld(q)}
 	for y := range envs.FrameSize {
@@ -49,9 +49,8 @@ func TestDrawEqualsSlowTwin(t *testing.T) {
 	}
 }
 
-// Pixels that MuJoCo 2.3.7 draws of the maze with the ball far away, at most
-// one level apart: both colours of the floor, a blend between them, the tops of walls near
-// the camera and far from it, their edges.
+// Pixels drawn by MuJoCo 2.3.7 with the ball far away; they may differ by one level: both
+// colours of the floor, a blend of them, tops of walls near and far from the camera, edges.
 func TestScenePixels(t *testing.T) {
 	scene := emptyScene()
 	for _, c := range []struct {
@@ -92,8 +91,8 @@ func TestScenePixels(t *testing.T) {
 	}
 }
 
-// centroid is the middle of what differs between two frames, in pixels from the
-// middle of the first.
+// centroid returns the centroid of the pixels that differ between two frames, in pixels from
+// the middle of the frame.
 func centroid(a, b []byte) (c vec, area int) {
 	for i := range envs.FrameSize * envs.FrameSize {
 		if !bytes.Equal(a[3*i:3*i+3], b[3*i:3*i+3]) {
@@ -105,7 +104,7 @@ func centroid(a, b []byte) (c vec, area int) {
 }
 
 // The disc is where the ball is: x to the right, y down, 27.8 pixels a metre
-// (docs/sources.md#pointmaze-drawing), 5.56 pixels in radius; it follows a move of a fraction of a pixel.
+// (docs/sources.md#pointmaze-drawing), 5.56 pixels in radius. It follows moves of a fraction of a pixel.
 func TestDiscIsWhereTheBallIs(t *testing.T) {
 	frame := make([]byte, envs.FrameBytes)
 	r := rand.New(rand.NewPCG(2, 3))

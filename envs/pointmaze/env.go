@@ -8,28 +8,31 @@ import (
 	"scalewm/envs"
 )
 
-// state is all that changes between steps.
+// state is everything that changes between steps.
 type state struct {
 	q, v    vec
-	drawn   vec     // q as it is drawn: before the last sub-step, since the original draws without a forward pass
+	drawn   vec     // q at the start of the last sub-step: mujoco-py draws without a forward pass, so frames lag
 	origin  float64 // of drawn_xy, see originOf
 	goal    vec
-	hasGoal bool // a reset forgets the goal, a set-state does not
+	hasGoal bool // a reset removes the goal, SetState does not
 	last    envs.Outcome
 }
 
-// env is one running world.
+// env is one running world. It implements envs.Env and envs.Restarter.
 type env struct {
 	profile profile
 	s       state
-	scene   []byte // the frame without the ball
+	scene   []byte // the frame without the ball, shared and read-only
 }
 
+// newEnv returns a world with a contact profile.
 func newEnv(name string) *env { return &env{profile: profiles[name], scene: emptyScene()} }
 
+// Spec returns the task's description.
 func (e *env) Spec() *envs.Spec { return spec }
 
-// Reset draws a start; the original's reset leaves the world without a goal.
+// Reset draws a start. Like the reference implementation's, it leaves the world without a
+// goal.
 func (e *env) Reset(r *rand.Rand) error {
 	q, v := drawStart(r)
 	e.s = state{}
@@ -37,7 +40,7 @@ func (e *env) Reset(r *rand.Rand) error {
 	return nil
 }
 
-// put writes position and velocity; the next frame shows them without lag.
+// put sets position and velocity. The next frame shows them without lag.
 func (e *env) put(q, v vec) {
 	e.s.q, e.s.v, e.s.drawn = q, v, q
 	e.s.last = envs.Outcome{}
@@ -58,14 +61,17 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 	return e.s.last.Step, nil
 }
 
-// Solved takes the position as the state column holds it, in float32.
+// Solved uses the position in float32, as in the state column: the reference implementation
+// compares observations.
 func (e *env) Solved() bool {
 	d := vec{single(e.s.q.x), single(e.s.q.y)}.sub(e.s.goal)
 	return e.s.hasGoal && math.Sqrt(d.dot(d)) < reachedAt
 }
 
+// single rounds to float32.
 func single(v float64) float64 { return float64(float32(v)) }
 
+// Observe writes the current value of a column to dst.
 func (e *env) Observe(column string, dst []float64) error {
 	c, ok := spec.Column(column)
 	if !ok {
@@ -92,6 +98,7 @@ func (e *env) Observe(column string, dst []float64) error {
 	return nil
 }
 
+// Frame draws the world into dst.
 func (e *env) Frame(dst []byte) error {
 	if len(dst) != envs.FrameBytes {
 		return fmt.Errorf("pointmaze: a frame has %d bytes, not %d", envs.FrameBytes, len(dst))
@@ -100,7 +107,7 @@ func (e *env) Frame(dst []byte) error {
 	return nil
 }
 
-// SetState puts the ball; the goal stays.
+// SetState sets the ball's position and velocity. The goal stays.
 func (e *env) SetState(row envs.Row) error {
 	v, err := read(row, spec.StateColumns, 4)
 	if err == nil {
@@ -110,7 +117,7 @@ func (e *env) SetState(row envs.Row) error {
 	return err
 }
 
-// SetGoal sets the goal of which only the position counts; it is not drawn.
+// SetGoal sets the goal. Only the position counts. The goal is not drawn.
 func (e *env) SetGoal(row envs.Row) error {
 	v, err := read(row, spec.GoalColumns, 4)
 	if err == nil {
@@ -119,8 +126,8 @@ func (e *env) SetGoal(row envs.Row) error {
 	return err
 }
 
-// Restart continues from qpos and qvel, which are all the simulation's state:
-// the float32 numbers of the state column are not exact.
+// Restart continues from qpos and qvel, which are the simulation's complete state. The state
+// column is not enough: it is rounded to float32.
 func (e *env) Restart(row envs.Row, _ bool) error {
 	if row["qpos"] == nil || row["qvel"] == nil {
 		return envs.ErrNotExact
@@ -138,8 +145,9 @@ func (e *env) Restart(row envs.Row, _ bool) error {
 	return nil
 }
 
-// originOf says from where a recording counts drawn_xy: from the origin of qpos,
-// as we do, or from the world's. The frame lags by less than 0.1 m, so any row tells.
+// originOf returns the origin in which a recording gives drawn_xy: that of qpos (0), as this
+// package does, or that of the world (bodyAt). The drawn position lags by less than 0.1 m, so
+// any row is enough to decide.
 func originOf(row envs.Row, q vec) float64 {
 	if d := row["drawn_xy"]; len(d) == 2 && math.Abs(d[0]-q.x-bodyAt) < 0.1 && math.Abs(d[1]-q.y-bodyAt) < 0.1 {
 		return bodyAt
@@ -147,7 +155,7 @@ func originOf(row envs.Row, q vec) float64 {
 	return 0
 }
 
-// read takes finite numbers from the first of the columns that the row has.
+// read returns the values of the first of the columns that the row has.
 func read(row envs.Row, columns []string, width int) ([]float64, error) {
 	v, _, err := row.First(columns, width)
 	if err != nil {
@@ -156,8 +164,10 @@ func read(row envs.Row, columns []string, width int) ([]float64, error) {
 	return v, nil
 }
 
+// Snapshot copies the state.
 func (e *env) Snapshot() envs.Snapshot { return e.s }
 
+// Restore restores a snapshot of this task.
 func (e *env) Restore(s envs.Snapshot) error {
 	v, ok := s.(state)
 	if !ok {
@@ -167,4 +177,5 @@ func (e *env) Restore(s envs.Snapshot) error {
 	return nil
 }
 
+// Close does nothing: a world holds memory only.
 func (e *env) Close() error { return nil }

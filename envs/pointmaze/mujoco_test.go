@@ -12,7 +12,7 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// oracle is MuJoCo's library, run beside us as a program of its own.
+// oracle is MuJoCo's library in a separate process.
 type oracle struct {
 	in  io.Writer
 	out io.Reader

@@ -2,25 +2,26 @@ package pointmaze
 
 import "math"
 
-// profile is how a version of MuJoCo computes contacts (docs/sources.md#pointmaze-contacts).
+// profile describes how a version of MuJoCo computes contacts
+// (docs/sources.md#pointmaze-contacts).
 type profile struct {
-	inverseWeight float64 // of the ball, in the regularisation of a contact
-	margin        float64 // contacts act from this distance on
-	shallow       bool    // a centre inside a wall counts as if it lay on the nearest face
+	inverseWeight float64 // of the ball, in the regularisation of a contact (body_invweight0)
+	margin        float64 // distance in metres at which contacts become active
+	shallow       bool    // the depth of a centre inside a wall is limited to the radius
 }
 
-// Up to 2.3.7 MuJoCo takes the mean of the inverse mass over three axes, of
-// which the ball moves along two; since 3.5 the margins of both bodies add up.
-// The depth of a centre inside a wall came to count within 3.x (3.0.0 does not
-// count it, 3.3.7 does).
+// profiles are the known ones, by the value of the switch. Up to 2.3.7, MuJoCo averages the
+// inverse mass over three axes, of which the ball moves along two. Since 3.5, the margins of
+// both bodies add up. The full depth of a centre inside a wall counts since some 3.x version
+// (not in 3.0.0, but in 3.3.7).
 var profiles = map[string]profile{
 	profile21: {2 / (3 * mass), 0.002, true},
 	profile30: {1 / mass, 0.002, false},
 	profile35: {1 / mass, 0.004, false},
 }
 
-// MuJoCo's soft contact at its default parameters: solref (0.02, 1), solimp
-// (0.9, 0.95, 0.001, 0.5, 2).
+// Parameters of MuJoCo's soft contacts at their defaults: solref (0.02, 1), solimp (0.9,
+// 0.95, 0.001, 0.5, 2). stiffness and resistance follow from solref.
 const (
 	impedanceLow  = 0.9
 	impedanceHigh = 0.95
@@ -30,25 +31,27 @@ const (
 	resistance    = 2 / (impedanceHigh * timeConstant)
 )
 
-// wallHalf is half a wall's side, wallHeight half its height.
+// Half sizes of a wall, horizontally and vertically, in metres.
 const (
 	wallHalf   = 0.5
 	wallHeight = 0.2
 )
 
-// contact is a constraint n·a >= aref on the acceleration, as soft as r.
+// contact is a soft constraint n·a >= aref on the acceleration a. r is its regularisation:
+// the larger, the softer.
 type contact struct {
 	n       vec
 	aref, r float64
 }
 
-// maxContacts: a ball is smaller than a cell, so it is near at most four of them.
+// maxContacts is the maximum number of walls in reach: a ball is smaller than a cell, so it
+// is near at most four cells.
 const maxContacts = 4
 
-// dampedMass makes the Euler step implicit in the damping.
+// dampedMass makes the Euler step implicit in the damping force, as MuJoCo's is.
 const dampedMass = mass + timestep*damping
 
-// substep advances the ball by one step of the simulation under motors u.
+// substep advances the ball by one physics step with motor controls u.
 func (p *profile) substep(q, v, u vec) (vec, vec) {
 	var near [maxContacts]contact
 	smooth := u.times(gear).sub(v.times(damping))
@@ -57,7 +60,7 @@ func (p *profile) substep(q, v, u vec) (vec, vec) {
 	return q.add(v.times(timestep)), v
 }
 
-// contacts finds the walls within the margin of the ball.
+// contacts returns the constraints of the walls within the margin of the ball, in near.
 func (p *profile) contacts(q, v vec, near *[maxContacts]contact) []contact {
 	at := toWorld(q)
 	reach := radius + p.margin
@@ -79,9 +82,9 @@ func (p *profile) contacts(q, v vec, near *[maxContacts]contact) []contact {
 	return found
 }
 
-// fromWall is the direction away from a wall and the distance of the ball's
-// surface, for a ball at c from the wall's centre. A ball whose centre is in
-// the wall is driven out by the nearest face; where that is the top or the bottom, which do not
+// fromWall returns the direction away from a wall and the distance of the ball's surface
+// from it, for a ball at c relative to the wall's centre. If the ball's centre is inside the
+// wall, the nearest face pushes it out. If that is the top or bottom face, which does not
 // push along the floor, n is zero.
 func fromWall(c vec) (n vec, d float64) {
 	out := c.sub(c.clamp(-wallHalf, wallHalf))
@@ -103,7 +106,7 @@ func fromWall(c vec) (n vec, d float64) {
 	return n, -depth - radius
 }
 
-// contact makes the constraint of a wall at distance d in direction -n.
+// contact returns the constraint of a wall at distance d in direction -n.
 func (p *profile) contact(n vec, d float64, v vec) contact {
 	imp := impedance((p.margin - d) / impedanceBand)
 	return contact{
@@ -113,7 +116,7 @@ func (p *profile) contact(n vec, d float64, v vec) contact {
 	}
 }
 
-// impedance rises along two parabolas over a depth x of 0..1.
+// impedance is MuJoCo's d(r) for the relative depth x in [0, 1]: two parabolas.
 func impedance(x float64) float64 {
 	s := 1.0
 	switch {
@@ -125,13 +128,15 @@ func impedance(x float64) float64 {
 	return impedanceLow + (impedanceHigh-impedanceLow)*s
 }
 
-// contactForce solves for the acceleration a that minimises
+// contactForce minimises
 //
 //	m/2 |a - free|² + Σ min(0, n·a - aref)²/(2r)
 //
-// over the contacts and returns their force on the ball. Each set of active
-// contacts is tried; the right one is that whose solution agrees with it, and where
-// rounding leaves none, the one that disagrees least.
+// over the acceleration a, where the sum is over the contacts, and returns their force on
+// the ball. MuJoCo solves this convex problem iteratively. With at most four contacts it can
+// be solved exactly: for each set of active contacts the problem is linear, and the right
+// set is the one consistent with its solution. If rounding leaves none that is consistent,
+// the least inconsistent one is used.
 func contactForce(cs []contact, free vec) vec {
 	var force vec
 	least := math.Inf(1)
@@ -144,8 +149,8 @@ func contactForce(cs []contact, free vec) vec {
 	return force
 }
 
-// tryActive solves with the contacts of the bit set active and says by how much
-// the solution contradicts the choice.
+// tryActive solves with the contacts in the bit set active. wrong is the violation of
+// consistency: an active contact that pulls, or an inactive one that is violated.
 func tryActive(cs []contact, active int, free vec) (force vec, wrong float64) {
 	xx, xy, yy := mass, 0.0, mass
 	b := free.times(mass)

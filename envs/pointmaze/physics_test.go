@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The force is that of the minimum: the gradient of the function that
-// contactForce minimises vanishes there, whatever the contacts.
+// The gradient of the function that contactForce minimises vanishes at its solution, for any
+// contacts.
 func TestContactForceIsTheMinimum(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pressing := [maxContacts + 1]int{}
@@ -40,8 +40,8 @@ func TestContactForceIsTheMinimum(t *testing.T) {
 	}
 }
 
-// Directions and distances from a wall of half side 0.5. Those of a centre
-// inside were read off MuJoCo 4.0.0's contacts.
+// Directions and distances from a wall of half side 0.5. Those for a centre
+// inside were read from MuJoCo 4.0.0's contacts.
 func TestFromWall(t *testing.T) {
 	for _, c := range []struct {
 		at, n vec
@@ -54,12 +54,12 @@ func TestFromWall(t *testing.T) {
 		{vec{0.45, 0}, vec{1, 0}, -0.15},         // inside, near a side
 		{vec{-0.4, 0.3}, vec{-1, 0}, -0.2},       // inside
 		{vec{0.05, 0.45}, vec{0, 1}, -0.15},      // inside
-		{vec{0.25, 0}, vec{}, -0.3},              // deeper than the wall's top is high
-		{vec{0, 0}, vec{}, -0.3},                 // the middle
+		{vec{0.25, 0}, vec{}, -0.3},              // deeper than the wall's half height
+		{vec{0, 0}, vec{}, -0.3},                 // the centre
 		{vec{0.5, 0.3}, vec{1, 0}, -0.1},         // on a side
-		{vec{-0.45, -0.45}, vec{-1, 0}, -0.15},   // as near to two sides
+		{vec{-0.45, -0.45}, vec{-1, 0}, -0.15},   // equally near to two sides
 		{vec{0.5 + 1e-16, 0}, vec{1, 0}, -0.1},   // MuJoCo's smallest length
-		{vec{0.5 + 1e-12, 0.1}, vec{1, 0}, -0.1}, // a hair outside
+		{vec{0.5 + 1e-12, 0.1}, vec{1, 0}, -0.1}, // just outside
 	} {
 		n, d := fromWall(c.at)
 		if off := n.sub(c.n); math.Abs(d-c.d) > 1e-11 || off.dot(off) > 1e-24 {
@@ -68,8 +68,8 @@ func TestFromWall(t *testing.T) {
 	}
 }
 
-// The acceleration of a ball that is put, at rest, with its centre in a wall, as
-// MuJoCo 2.3.7, 3.3.7 and 4.0.0 give it; a depth of more than 0.2 has no effect.
+// The acceleration of a ball at rest with its centre in a wall, computed by MuJoCo 2.3.7,
+// 3.3.7 and 4.0.0. A depth of more than 0.2 has no effect.
 func TestCentreInsideAWall(t *testing.T) {
 	for _, c := range []struct {
 		profile string
@@ -87,7 +87,7 @@ func TestCentreInsideAWall(t *testing.T) {
 	}
 }
 
-// The impedance of docs/sources.md#pointmaze-contacts, at its knots and between.
+// The impedance of docs/sources.md#pointmaze-contacts, at its knots and between them.
 func TestImpedance(t *testing.T) {
 	for x, want := range map[float64]float64{0: 0.9, 0.25: 0.90625, 0.5: 0.925, 0.75: 0.94375, 1: 0.95, 60: 0.95} {
 		if got := impedance(x); math.Abs(got-want) > 1e-15 {
@@ -120,8 +120,8 @@ func TestMaze(t *testing.T) {
 	}
 }
 
-// The centre of a ball never enters a wall, however long the ball is pushed one
-// way: that is at 0.3 of qpos, and the published positions begin at 0.342.
+// The centre of a ball never enters a wall (qpos 0.3), however long the ball is pushed in one
+// direction. The published positions start at 0.342.
 func TestWallsHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for name, p := range profiles {

@@ -1,9 +1,13 @@
-// Package pointmaze is PointMaze: a ball, pushed by two motors, rolls through a
-// maze in the shape of a U. The physics of the original, MuJoCo, has a closed
-// form for this scene, which is computed here in float64, sub-step by sub-step, and
-// equals MuJoCo's to its rounding; the frames are those of MuJoCo's renderer seen straight from above.
+// Package pointmaze is the task PointMaze, a port of DINO-WM's point maze (from D4RL, with
+// mujoco-py): a ball, pushed by two motors, rolls through a U-shaped maze.
 //
-// It knows nothing of data sets or policies' insides.
+// The reference implementation simulates with MuJoCo. For this scene MuJoCo's equations have
+// a closed form, which this package computes in float64, sub-step by sub-step. It equals
+// MuJoCo to within rounding and is much faster. Frames equal those of MuJoCo's renderer,
+// whose camera looks straight down. The task therefore needs no library.
+//
+// The task registers itself as "pointmaze". Its files: env.go has the rules, maze.go the map,
+// physics.go the contacts, scene.go and draw.go the frames.
 package pointmaze
 
 import (
@@ -11,21 +15,22 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world (docs/sources.md#pointmaze-world). Lengths are in metres, world = qpos + bodyAt.
+// The world (docs/sources.md#pointmaze-world). Lengths are in metres, masses in kg; a world
+// coordinate is qpos + bodyAt.
 const (
-	bodyAt      = 1.2
-	radius      = 0.1
+	bodyAt      = 1.2                // position of the ball's body in both axes
+	radius      = 0.1                // of the ball
 	mass        = 4.1887902047863914 // of a ball of this radius and density 1000
 	damping     = 1.0
-	gear        = 100.0
-	timestep    = 0.01
-	substeps    = 5
-	maxVelocity = 5.0 // at the start of an env step; within it there is no limit
-	reachedAt   = 0.5 // the goal is met nearer than this
+	gear        = 100.0 // force in N at full action
+	timestep    = 0.01  // seconds
+	substeps    = 5     // physics steps per env step
+	maxVelocity = 5.0   // m/s, at the start of an env step; within it there is no limit
+	reachedAt   = 0.5   // the goal is met at a smaller distance
 )
 
-// The values of the switch contactProfile: the versions of MuJoCo from which
-// contacts are computed so.
+// The switch contactProfile and its values: the MuJoCo versions since which contacts are
+// computed in a certain way.
 const (
 	contactProfile = "contact_profile"
 	profile21      = "2.1"

@@ -13,7 +13,7 @@ import (
 
 func TestConformance(t *testing.T) { envtest.Run(t, "pointmaze") }
 
-// at is a world with the ball at q and velocity v.
+// at returns a world with the ball at q with velocity v.
 func at(t *testing.T, q, v vec) *env {
 	t.Helper()
 	e := newEnv(profile21)
@@ -64,7 +64,7 @@ func TestGoldenRun(t *testing.T) {
 	}
 }
 
-// Actions are clipped to ±1 and velocities to ±5 before the step, not after it.
+// Actions are clipped to ±1 and velocities to ±5 before a step, not after it.
 func TestClips(t *testing.T) {
 	a, b := at(t, vec{0.8, 1.8}, vec{50, -7}), at(t, vec{0.8, 1.8}, vec{5, -5})
 	step(t, a, 30, -1.5)
@@ -79,7 +79,7 @@ func TestClips(t *testing.T) {
 	}
 }
 
-// The goal is met nearer than 0.5 m, judged by the position in float32.
+// The goal is met at a distance below 0.5 m, with the position in float32.
 func TestSuccess(t *testing.T) {
 	for _, c := range []struct {
 		y, goal float64
@@ -135,8 +135,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// After a step the renderer is one sub-step behind, after a set-state it is
-// not; a recording may count where it is from the origin of the world.
+// After a step the frame lags by one sub-step, after SetState it does not. A recording may
+// give the drawn position relative to the origin of the world.
 func TestDrawnLagsOneSubstep(t *testing.T) {
 	e := at(t, vec{0.8, 1.8}, vec{1, 2})
 	if d := see(t, e, "drawn_xy", 2); d[0] != 0.8 || d[1] != 1.8 {
@@ -160,8 +160,8 @@ func TestDrawnLagsOneSubstep(t *testing.T) {
 
 // The published set has, of 200,000 rows, these standard deviations of the
 // position and velocity, positions in [0.342, 3.250] x [0.344, 3.257] and |v| <=
-// 6.1 (docs/sources.md#pointmaze-data). Episodes are the unit of chance: the standard error of
-// a standard deviation over 1,500 of them is below 1 %.
+// 6.1 (docs/sources.md#pointmaze-data). Episodes are independent: the standard error of a
+// standard deviation over 1,500 of them is below 1 %.
 func TestUniformMakesThePublishedMoments(t *testing.T) {
 	const episodes = 1500
 	e, p := newEnv(profile21), policy.NewUniform()
@@ -204,8 +204,8 @@ func TestUniformMakesThePublishedMoments(t *testing.T) {
 	}
 }
 
-// The published file has state and pos, the release it was made from only state:
-// q is found in both, x and y of state.
+// The published file has state and pos, the release that it was made from only state. q can
+// be computed from both: it is x and y of state.
 func TestFullQNeedsOnlyState(t *testing.T) {
 	q, got := spec.Qs[0], make([]float64, 2)
 	if len(q.Columns) != 1 || q.Columns[0] != "state" {

@@ -1,6 +1,8 @@
-// Package policy holds the policies that act in tasks while data are logged:
-// the published experts and uniform random actions. A policy sees what an Env
-// reports in its columns and nothing else, and draws from the stream it is handed.
+// Package policy contains the policies that act in tasks while data is collected: experts
+// that imitate those of the published data sets, and uniform random actions.
+//
+// A policy sees only what an Env reports in its columns, and draws random numbers only from
+// the stream passed to Reset. A task builds its Policy function with [From].
 package policy
 
 import (
@@ -11,14 +13,14 @@ import (
 	"scalewm/envs"
 )
 
-// Names that tasks list in Spec.Policies.
+// Names of policies, as listed in Spec.Policies.
 const (
 	ExpertName  = "expert"
 	UniformName = "uniform"
 )
 
-// From makes the Policy function of a task from a maker for each name of
-// s.Policies. An unknown name is an error that lists them.
+// From returns the Policy function of a task, given a constructor for each name in
+// s.Policies. For an unknown name, the function returns an error that lists the names.
 func From(s *envs.Spec, makers map[string]func() envs.Policy) func(name string) (envs.Policy, error) {
 	return func(name string) (envs.Policy, error) {
 		if maker, ok := makers[name]; ok {
@@ -28,18 +30,20 @@ func From(s *envs.Spec, makers map[string]func() envs.Policy) func(name string) 
 	}
 }
 
-// uniform draws each action from the task's action box.
+// uniform draws each action uniformly from the task's action space.
 type uniform struct{ r *rand.Rand }
 
-// NewUniform makes a policy of independent actions, uniform between
-// Spec.ActionLow and Spec.ActionHigh and rounded to float32 where the task's actions are.
+// NewUniform returns a policy with independent actions, uniform between Spec.ActionLow and
+// Spec.ActionHigh. They are rounded to float32 if that is the task's action type.
 func NewUniform() envs.Policy { return &uniform{} }
 
+// Reset stores the stream.
 func (u *uniform) Reset(_ envs.Env, r *rand.Rand) error {
 	u.r = r
 	return nil
 }
 
+// Act draws an action.
 func (u *uniform) Act(e envs.Env, dst []float64) error {
 	s := e.Spec()
 	for i := range dst {

@@ -9,7 +9,7 @@ import (
 	"scalewm/envs"
 )
 
-// room is an Env that only shows an observation.
+// room is an Env that only reports an observation.
 type room struct {
 	envs.Env
 	obs                [10]float64
@@ -93,7 +93,7 @@ type blindRoom struct{ envs.Env }
 
 func (blindRoom) Observe(string, []float64) error { return errors.New("nothing to see") }
 
-// At noise 2, P(clipped) of a component that stands at 0 is 2 Φ(-1/2) = 0.617.
+// At noise 2, P(clipped) of a component whose mean is 0 is 2 Φ(-1/2) = 0.617.
 func TestDoorExpertNoise(t *testing.T) {
 	p, got, clipped := NewDoorExpert(2), make([]float64, 2), 0
 	if err := p.Reset(&room{}, rand.New(rand.NewPCG(2, 2))); err != nil {

@@ -9,7 +9,7 @@ import (
 	"scalewm/envs"
 )
 
-// board is an Env that only shows where things are.
+// board is an Env that only reports positions.
 type board struct {
 	envs.Env
 	state, goal [7]float64
@@ -27,7 +27,7 @@ func (b *board) Observe(column string, dst []float64) error {
 	return nil
 }
 
-// Distances from the T at the origin, by hand.
+// Distances from a T at the origin, computed by hand.
 func TestTeeGap(t *testing.T) {
 	for _, c := range []struct {
 		tee  tee
@@ -44,8 +44,8 @@ func TestTeeGap(t *testing.T) {
 	}
 }
 
-// The best push for a miss, and how far: through the centre of gravity it turns
-// nothing; at a lever of 60 a pixel along turns by 60/3000.
+// The gain and the best distance of a push, computed by hand. Through the centre of gravity
+// it does not turn the T; with a lever of 60, each pixel turns it by 60/3000.
 func TestPushGain(t *testing.T) {
 	middle := push{place{0, 0}, place{0, 1}}
 	if gain, far := middle.gain(miss{place{3, 20}, 0}); far != 20 || math.Abs(gain-(math.Sqrt(409)-3)) > 1e-9 {
@@ -66,7 +66,7 @@ func TestPushGain(t *testing.T) {
 	}
 }
 
-// Whatever is off, some push gains.
+// For every error, some push reduces it.
 func TestSomePushAlwaysHelps(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for range 2000 {
@@ -109,7 +109,7 @@ func TestPusherDirections(t *testing.T) {
 			t.Errorf("%s: %v", c.what, a)
 		}
 	}
-	// The way to the other side leads round the block.
+	// The path to the other side leads around the block.
 	b := &board{goal: [7]float64{0, 0, 256, 156}, state: [7]float64{256, 200, 256, 256}}
 	if a := act(t, NewPusher(), b); a.y > 0.9*a.size() {
 		t.Errorf("straight through the block: %v", a)
@@ -124,8 +124,8 @@ func TestPushersNeedTheirColumns(t *testing.T) {
 	}
 }
 
-// The weak policy: with the block far to the right its target's x is clipped to
-// 100 px left of it, out of reach, so that the action is 1; y is uniform.
+// The weak policy with the block far to the right: the target's x is clamped to 100 pixels
+// left of it, which is out of reach, so the action is 1; y is uniform.
 func TestWeakPusher(t *testing.T) {
 	p, b, a := NewWeakPusher(), &board{state: [7]float64{100, 300, 400, 300}}, make([]float64, 2)
 	if err := p.Reset(b, rand.New(rand.NewPCG(4, 4))); err != nil {

@@ -9,49 +9,50 @@ import (
 	"scalewm/envs"
 )
 
-// Parameters of the pusher, tuned to the moments of the published set
-// (docs/sources.md#push-t-data). Distances are in pixels, speeds in pixels a step.
+// Parameters of the pusher, tuned so that its data has the moments of the published data
+// set (docs/sources.md#push-t-data). Distances are in pixels, speeds in pixels per step.
 const (
-	orbit      = 110 // radius of the way round the block
-	berth      = 18  // from the block on the way
-	behind     = 22  // from the block's border to where a push begins
+	orbit      = 110 // radius of the path around the block
+	berth      = 18  // distance from the block on that path
+	behind     = 22  // distance from the block's border at which a push starts
 	goSpeed    = 9.5
 	pushSpeed  = 9
 	pushNoise  = 0.05 // standard deviation of the noise on actions
-	goodWay    = 9    // pixels off the goal below which pushing stops
-	goodTurn   = 0.18
-	worseWay   = 15 // pixels off the goal above which pushing starts again
-	worseTurn  = 0.3
-	keepPush   = 0.2 // of the best gain: a push that is kept
-	takePush   = 0.4 // of the best gain: a push that may be taken
-	detour     = 1.6 // assumed length of the way round the block, in straight ways
-	fixedSteps = 3   // steps that any push costs besides its way
+	goodWay    = 9    // position error in pixels below which pushing stops
+	goodTurn   = 0.18 // angle error in radians below which pushing stops
+	worseWay   = 15   // position error above which pushing starts again
+	worseTurn  = 0.3  // angle error above which pushing starts again
+	keepPush   = 0.2  // a push continues while its gain is above this fraction of the best
+	takePush   = 0.4  // a new push must have at least this fraction of the best gain
+	detour     = 1.6  // assumed length of the path around the block, relative to the straight path
+	fixedSteps = 3    // steps that any push costs in addition to its path
 )
 
-// pusher is a scripted expert.
+// pusher is a scripted expert for Push-T.
 type pusher struct {
 	r     *rand.Rand
-	push  int // of pushes, or -1
-	done  bool
-	brisk float64 // this episode's speed
+	push  int     // index in pushes, or -1
+	done  bool    // the block is at the goal
+	brisk float64 // factor on the speeds of this episode, which varies the data
 	state [7]float64
 	goal  [7]float64
 }
 
-// NewPusher makes the expert of Push-T: it goes round the block to the border
-// from which a push brings it furthest towards the goal, pushes, looks again,
-// and in the end goes where the goal wants the agent. It reads the columns
-// state and goal_state.
+// NewPusher returns the expert of Push-T. It moves around the block to the border from which
+// a push reduces the error most, pushes, chooses again, and when the block is at the goal,
+// moves to the agent's goal position. It reads the columns state and goal_state.
 func NewPusher() envs.Policy { return &pusher{} }
 
+// Reset draws the speed of the episode.
 func (p *pusher) Reset(_ envs.Env, r *rand.Rand) error {
 	*p = pusher{r: r, push: -1, brisk: 0.75 + 0.5*r.Float64()}
 	return nil
 }
 
+// Act chooses a movement and writes the action for it.
 func (p *pusher) Act(e envs.Env, dst []float64) error {
 	if err := errors.Join(e.Observe("state", p.state[:]), e.Observe("goal_state", p.goal[:])); err != nil {
-		return fmt.Errorf("policy: the pusher looks round: %w", err)
+		return fmt.Errorf("policy: the pusher reads the state: %w", err)
 	}
 	now := p.look()
 	way, speed := p.plan(&now)
@@ -59,13 +60,14 @@ func (p *pusher) Act(e envs.Env, dst []float64) error {
 	return nil
 }
 
-// scene is what the pusher sees.
+// scene is the pusher's view of the world.
 type scene struct {
 	agent       place
 	block, goal tee
 	miss        miss
 }
 
+// look converts the observed states to a scene.
 func (p *pusher) look() scene {
 	s := scene{agent: place{p.state[0], p.state[1]},
 		block: tee{place{p.state[2], p.state[3]}, p.state[4]},
@@ -74,7 +76,8 @@ func (p *pusher) look() scene {
 	return s
 }
 
-// plan is where to move now, and how fast.
+// plan returns the movement to make and its speed. The hysteresis between good and worse
+// keeps the pusher from switching back and forth at the threshold.
 func (p *pusher) plan(s *scene) (way place, speed float64) {
 	off, turn := s.block.origin.to(s.goal.origin).size(), math.Abs(s.miss.turn)
 	if p.done {
@@ -92,6 +95,8 @@ func (p *pusher) plan(s *scene) (way place, speed float64) {
 	at, in := s.block.at(c.at), c.in.turned(s.block.angle)
 	rel := at.to(s.agent)
 	depth, aside := -rel.dot(in), rel.x*in.y-rel.y*in.x
+	// If the agent is at the start of the push, inside a small rectangle behind the border,
+	// push straight ahead and correct the lateral error. Otherwise go there first.
 	if depth > agentRadius-6 && depth < behind+6 && math.Abs(aside) < 7 {
 		ahead := min(depth-agentRadius+far, pushSpeed)
 		return place{ahead*in.x - 0.7*aside*in.y, ahead*in.y + 0.7*aside*in.x}, pushSpeed
@@ -99,8 +104,8 @@ func (p *pusher) plan(s *scene) (way place, speed float64) {
 	return s.around(at.plus(in, -behind)), goSpeed
 }
 
-// choose keeps to a push while it is worth it, else takes the one that gains
-// most for the steps it takes.
+// choose keeps the current push while it is worthwhile. Otherwise it selects the push with
+// the highest gain per step, counting the path to its start.
 func (p *pusher) choose(s *scene) {
 	top := 0.0
 	for _, c := range pushes {
@@ -130,8 +135,8 @@ func (p *pusher) choose(s *scene) {
 	}
 }
 
-// around is the way to a place: straight if the block is not in between, else
-// along a circle round it.
+// around returns the movement to a position: straight if the block is not in the way,
+// otherwise along a circle around it.
 func (s *scene) around(to place) place {
 	if s.block.clear(s.agent, to, berth) {
 		return s.agent.to(to)
@@ -148,14 +153,15 @@ func (s *scene) around(to place) place {
 	return s.agent.to(next)
 }
 
-// Answer of the agent to a target, from its controller's law: in one step it
-// moves this part of the way to its target, and this many seconds of its velocity.
+// Response of the agent to a target, from its PD controller: in one env step it moves by
+// answer times the distance to the target plus coast (seconds) times its velocity.
 const (
 	answer = 0.264
 	coast  = 0.0368
 )
 
-// move writes the action that makes a way, or as much of it as the speed allows.
+// move writes the action for a movement, shortened to the given speed. It inverts the
+// controller's response.
 func (p *pusher) move(way place, speed float64, dst []float64) {
 	if n := way.size(); n > speed*p.brisk {
 		way = place{}.plus(way, speed*p.brisk/n)

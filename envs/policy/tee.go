@@ -2,28 +2,29 @@ package policy
 
 import "math"
 
-// The T of Push-T in its own frame, in pixels from the middle of the bar's
-// outer edge: bar and stem as half sizes about a middle.
+// teeParts are the bar and the stem of Push-T's T in its own frame, as centres and half
+// sizes. The origin is the middle of the bar's outer edge; lengths are in pixels.
 var teeParts = [2]struct{ middle, half place }{
 	{place{0, 15}, place{60, 15}}, {place{0, 75}, place{15, 45}},
 }
 
-var teeCentre = place{0, 45} // of gravity
+var teeCentre = place{0, 45} // centre of gravity
 
 const (
-	gyration    = 3000 // squared radius of gyration of the T
+	gyration    = 3000 // squared radius of gyration of the T, in square pixels
 	agentRadius = 15
 )
 
-// tee is a T somewhere.
+// tee is the pose of a T.
 type tee struct {
 	origin place
 	angle  float64
 }
 
+// at converts a position from the T's frame to the table's.
 func (t *tee) at(local place) place { return t.origin.plus(local.turned(t.angle), 1) }
 
-// gap is how far a place is from the T, 0 inside.
+// gap returns the distance of a position from the T, 0 inside.
 func (t *tee) gap(p place) float64 {
 	local := t.origin.to(p).turned(-t.angle)
 	best := math.Inf(1)
@@ -35,8 +36,8 @@ func (t *tee) gap(p place) float64 {
 	return best
 }
 
-// clear says whether the agent can go straight without coming nearer to the T
-// than room, or than it is now.
+// clear reports whether the agent can move straight without coming closer to the T than
+// room, or than it is now if that is closer. It samples the path every 5 pixels.
 func (t *tee) clear(from, to place, room float64) bool {
 	way := from.to(to)
 	n := math.Ceil(way.size() / 5)
@@ -49,10 +50,11 @@ func (t *tee) clear(from, to place, room float64) bool {
 	return true
 }
 
-// push is a way to push the T: a place on its border and the direction inwards,
-// both in its own frame.
+// push is a way to push the T: a point on its border and the inward direction, both in its
+// own frame.
 type push struct{ at, in place }
 
+// pushes are the candidates: points along all sides of the T.
 var pushes = []push{
 	{place{-50, 0}, place{0, 1}}, {place{-35, 0}, place{0, 1}}, {place{-18, 0}, place{0, 1}}, {place{0, 0}, place{0, 1}},
 	{place{18, 0}, place{0, 1}}, {place{35, 0}, place{0, 1}}, {place{50, 0}, place{0, 1}},
@@ -63,24 +65,26 @@ var pushes = []push{
 	{place{-8, 120}, place{0, -1}}, {place{0, 120}, place{0, -1}}, {place{8, 120}, place{0, -1}},
 }
 
-// miss is how far a T is from where it should be, in its own frame: of the
-// centre of gravity in pixels and of the angle.
+// miss is the pose error of a T in its own frame: the displacement of the centre of gravity
+// in pixels, and the angle in radians.
 type miss struct {
 	way  place
 	turn float64
 }
 
+// miss returns the error of t with respect to a goal.
 func (t *tee) miss(goal *tee) miss {
 	return miss{t.at(teeCentre).to(goal.at(teeCentre)).turned(-t.angle),
 		math.Remainder(goal.angle-t.angle, 2*math.Pi)}
 }
 
-// size weighs a turn by the radius of gyration, as a push does.
+// size returns the norm of the error. The squared radius of gyration makes angles
+// commensurable with lengths, with the weight that a push gives them.
 func (m miss) size() float64 { return math.Sqrt(m.way.dot(m.way) + gyration*m.turn*m.turn) }
 
-// gain is how much less a miss is after the best distance of a push, and that
-// distance. A frictionless push moves the T along its direction and turns it by
-// lever/gyration a pixel.
+// gain returns by how much a push reduces the error if it is made over the best distance,
+// and that distance. A frictionless push moves the T along its direction and turns it by
+// lever/gyration radians per pixel.
 func (p push) gain(m miss) (gain, far float64) {
 	arm := teeCentre.to(p.at)
 	lever := arm.x*p.in.y - arm.y*p.in.x

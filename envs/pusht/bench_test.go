@@ -7,14 +7,14 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time, in Python
+// Rates of the reference implementation per second of one core's CPU time, in Python
 // (docs/sources.md#python-rates): steps without drawing, and 224-pixel frames with a step each.
 const (
 	originalSteps  = 7_600
 	originalFrames = 500
 )
 
-// benchmark steps with actions round the block, so that much of the time there is contact.
+// benchmark steps with actions around the block, so that contacts are frequent.
 func benchmark(b *testing.B, draw bool, original float64) {
 	e := made(b, nil)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -24,7 +24,7 @@ func benchmark(b *testing.B, draw bool, original float64) {
 	a := make([]float64, 2)
 	contacts := 0
 	act := func(i int) []float64 {
-		if e.s.world.points > 0 { // in the step before
+		if e.s.world.points > 0 { // in the previous step
 			contacts++
 		}
 		if i%250 == 249 {

@@ -14,7 +14,7 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// oracle is the C library, run beside us as a program of its own.
+// oracle is Chipmunk's C library in a separate process.
 type oracle struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -26,7 +26,7 @@ func newOracle(t *testing.T) *oracle {
 	return &oracle{in, bufio.NewReader(out)}
 }
 
-// seen is what both say after a line.
+// seen is the state that both report after a line.
 type seen struct {
 	agentX, agentY, x, y, angle float64
 	points                      int
@@ -46,7 +46,7 @@ func (o *oracle) ask(t *testing.T, kind string, v ...float64) (s seen) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rest, ok := strings.CutPrefix(answer, "= "); ok { // the library greets, too
+		if rest, ok := strings.CutPrefix(answer, "= "); ok { // the library also prints a greeting
 			if _, err := fmt.Sscan(rest, &s.agentX, &s.agentY, &s.x, &s.y, &s.angle, &s.points); err != nil {
 				t.Fatal(err)
 			}
@@ -60,8 +60,8 @@ func (e *env) seen() seen {
 	return seen{w.agent.p.x, w.agent.p.y, w.block.origin.x, w.block.origin.y, w.block.a, w.points}
 }
 
-// 200 episodes of 100 steps round the block, each from a random state in a new
-// space, against Debian's Chipmunk 7.0.3: bit by bit.
+// 200 episodes of 100 steps around the block, each from a random state in a new space,
+// compared bit for bit with Debian's Chipmunk 7.0.3.
 func TestChipmunk(t *testing.T) {
 	o, r := newOracle(t), rand.New(rand.NewPCG(12, 13))
 	touched, rows, table := 0, 0, made(t, nil).s.look

@@ -8,32 +8,32 @@ import (
 	"scalewm/envs/raster"
 )
 
-// Colours of the original that do not vary (docs/sources.md#push-t-drawing).
+// Colours of the reference implementation that do not vary (docs/sources.md#push-t-drawing).
 var (
 	wallColor = raster.RGB(211, 211, 211)
 	markColor = raster.RGB(231, 76, 60)
 )
 
 const (
-	outlineRadius = 2 // of the block's edges
-	agentRim      = 4
-	markReach     = 2.0 // a contact's mark sticks out this far on both sides
+	outlineRadius = 2   // half the width of the block's edges
+	agentRim      = 4   // width of the disc's rim
+	markReach     = 2.0 // a contact's mark extends beyond its two points by this
 )
 
-// scenery is the part of the picture that never moves, at full size and scaled.
+// scenery is the part of the picture that never moves, at full size and scaled to a frame.
 type scenery struct {
 	canvas  *raster.Canvas
 	resizer *raster.Resizer
 	frame   []byte
 }
 
-// plain is the backdrop of the initial factors.
+// plain is the backdrop of the initial factor values.
 var plain = backdrop{raster.RGB(255, 255, 255), raster.RGB(144, 238, 144), [3]float64{256, 256, math.Pi / 4}, true}
 
-// plainScenery is drawn once; all pens share it and only read it.
+// plainScenery is drawn once per process. All pens share it and must not write to it.
 var plainScenery = sync.OnceValue(func() *scenery { return newScenery(plain) })
 
-// wallPixels says of each pixel whether a wall is there.
+// wallPixels says for each pixel of the canvas whether it belongs to a wall.
 var wallPixels = sync.OnceValue(func() []bool {
 	c := raster.NewCanvas(window, window)
 	drawWalls(c)
@@ -44,12 +44,14 @@ var wallPixels = sync.OnceValue(func() []bool {
 	return is
 })
 
+// drawWalls draws the four walls.
 func drawWalls(c *raster.Canvas) {
 	for i := range walls {
 		fatSegment(c, walls[i].end[0].pixel(), walls[i].end[1].pixel(), wallRadius, wallColor)
 	}
 }
 
+// newScenery draws a backdrop: table, goal, walls.
 func newScenery(b backdrop) *scenery {
 	s := &scenery{raster.NewCanvas(window, window), raster.NewResizer(window, envs.FrameSize), make([]byte, envs.FrameBytes)}
 	s.canvas.Fill(b.table)
@@ -70,23 +72,24 @@ func newScenery(b backdrop) *scenery {
 	return s
 }
 
-// pen draws the frames of one env: what moves is drawn over the scenery, and
-// only the parts of the picture that it touched are scaled.
+// pen draws the frames of one env. It draws what moves over the scenery, and restores and
+// rescales only the areas touched, which is much cheaper than a full frame.
 type pen struct {
-	back   backdrop // that table shows
+	back   backdrop // the one that table shows
 	table  *scenery
-	isWall []bool
+	isWall []bool // wallPixels
 	canvas *raster.Canvas
-	areas  [3]raster.Rect // where block, agent and marks are
+	areas  [3]raster.Rect // where block, agent and marks were drawn last
 }
 
+// newPen returns a pen with an empty table of the initial factor values.
 func newPen() *pen {
 	p := &pen{back: plain, table: plainScenery(), isWall: wallPixels(), canvas: raster.NewCanvas(window, window)}
 	p.clear()
 	return p
 }
 
-// show changes the backdrop.
+// show switches to another backdrop, unless it is the current one.
 func (p *pen) show(b backdrop) {
 	if b == p.back {
 		return
@@ -98,11 +101,11 @@ func (p *pen) show(b backdrop) {
 	p.clear()
 }
 
-// clear shows the empty table.
+// clear makes the canvas show the empty table.
 func (p *pen) clear() { p.canvas.Restore(p.table.canvas, raster.Rect{X1: window, Y1: window}) }
 
-// draw writes the frame: bar, stem, agent, the walls over them, then a red mark
-// at each contact of the last sub-step.
+// draw draws the frame into dst, in the reference implementation's order: bar, stem, agent,
+// the walls over them, then a red mark at each contact of the last sub-step.
 func (p *pen) draw(dst []byte, w *world, l *look) {
 	p.show(l.back)
 	c := p.canvas
@@ -129,7 +132,7 @@ func (p *pen) draw(dst []byte, w *world, l *look) {
 	}
 }
 
-// drawMarks draws the marks of a pair's contacts.
+// drawMarks draws the marks of a pair's contacts, along the normal.
 func (w *world) drawMarks(c *raster.Canvas, pair uint8) {
 	a, from := &w.arbiter[pair], w.partner(pair).p
 	for i := range a.at[:a.count] {
@@ -138,11 +141,13 @@ func (w *world) drawMarks(c *raster.Canvas, pair uint8) {
 	}
 }
 
+// rounded rounds to the nearest integer, halves to even, as Python's round does.
 func rounded(x float64) int { return int(math.RoundToEven(x)) }
 
+// pixel returns the pixel of a position.
 func (a vec) pixel() raster.Point { return raster.At(a.x, a.y) }
 
-// drawPart draws a part of the block: the fill, then each edge.
+// drawPart draws a part of the block: the fill, then its edges.
 func drawPart(c *raster.Canvas, corner *[4]vec, col paint) {
 	var at [4]raster.Point
 	for i, v := range corner {
@@ -154,9 +159,10 @@ func drawPart(c *raster.Canvas, corner *[4]vec, col paint) {
 	}
 }
 
-// fatSegment draws a line with round ends as the original does: a thick line, a
-// quadrilateral whose sides lean the wrong way for one sign of the slope, since
-// the original takes absolute values, and a disc at both ends.
+// fatSegment draws a line with round ends as the reference implementation does: a thick
+// line, a quadrilateral, and a disc at each end. The reference implementation takes absolute
+// values of the extents, so for one sign of the slope the sides of the quadrilateral lean
+// the wrong way; this is repeated.
 func fatSegment(c *raster.Canvas, a, b raster.Point, radius int, col raster.Color) {
 	c.Line(a, b, 2*radius, col)
 	if a == b {
@@ -171,10 +177,10 @@ func fatSegment(c *raster.Canvas, a, b raster.Point, radius int, col raster.Colo
 	c.Disc(b, radius, col)
 }
 
-// wallReach is how far from the picture's edges walls are drawn.
+// wallReach bounds the distance of wall pixels from the edges of the picture.
 const wallReach = 10
 
-// coverByWalls brings the walls back where something was drawn over them.
+// coverByWalls redraws the walls in an area in which something was drawn over them.
 func (p *pen) coverByWalls(d raster.Rect) {
 	if d.X0 >= wallReach && d.Y0 >= wallReach && d.X1 <= window-wallReach && d.Y1 <= window-wallReach {
 		return

@@ -18,8 +18,8 @@ func frame(t *testing.T, e *env) []byte {
 	return dst
 }
 
-// Pixels by place, from the colours of docs/sources.md#push-t-drawing. Frames of the original
-// are repeated byte for byte in dataset/replay.
+// Pixels at given positions, with the colours of docs/sources.md#push-t-drawing. dataset/replay
+// compares frames with the reference implementation's byte for byte.
 func TestColours(t *testing.T) {
 	f := frame(t, at(t, nil, 100, 110, 380, 120, 0, 0, 0))
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// red counts pixels that a contact's mark has coloured.
+// red counts the pixels coloured by contact marks.
 func red(f []byte) (n int) {
 	for i := 0; i < len(f); i += 3 {
 		if int(f[i]) > int(f[i+1])+30 && int(f[i]) > int(f[i+2])+30 {
@@ -68,7 +68,7 @@ func TestContactMarks(t *testing.T) {
 	}
 }
 
-// A frame does not depend on what was drawn before it.
+// A frame does not depend on the frames drawn before it.
 func TestFrameHasNoMemory(t *testing.T) {
 	used := at(t, nil, 100, 100, 256, 256, 0, 0, 0)
 	for k := range 40 {
@@ -86,7 +86,7 @@ func TestFrameHasNoMemory(t *testing.T) {
 	}
 }
 
-// What is not on the table is not drawn.
+// Bodies outside the table are not drawn.
 func TestOutside(t *testing.T) {
 	f := frame(t, at(t, nil, -3000, 1e9, 1e7, -4000, 2, 0, 0))
 	if !bytes.Equal(f, plainScenery().frame) {

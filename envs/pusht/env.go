@@ -11,28 +11,30 @@ import (
 // stateWidth is the length of a state: agent x, y; block x, y, angle; agent velocity x, y.
 const stateWidth = 7
 
+// vector is a state in the layout of the column "state".
 type vector [stateWidth]float64
 
-// state is all that changes between steps.
+// state is everything that changes between steps.
 type state struct {
 	world  world
 	look   *look
 	goal   vector
-	origin origin
+	origin origin // how the episode's row 0 was reached
 	last   envs.Outcome
 }
 
-// env is one running world.
+// env is one running world. It implements envs.Env and envs.Restarter.
 type env struct {
 	float32PD   bool // the controller computes in float32
-	wideAction  bool // actions are float64 numbers
+	wideAction  bool // actions are float64
 	goalSampled bool
 	vary        *envs.Variation
-	home        *look // before anything is drawn
+	initial     *look // of the values before any draw
 	s           state
 	pen         *pen
 }
 
+// newEnv returns a world with the bodies at their initial positions.
 func newEnv(o envs.Options) (*env, error) {
 	o, err := spec.Resolve(o)
 	if err != nil {
@@ -49,17 +51,18 @@ func newEnv(o envs.Options) (*env, error) {
 		goalSampled: o[goalSwitch] == goalSampled,
 		pen:         newPen(),
 	}
-	e.s.world.room = new(hulls)
-	e.home = newLook(v, v.Start())
-	e.s.look = e.home
+	e.s.world.scratch = new(hulls)
+	e.initial = newLook(v, v.Start())
+	e.s.look = e.initial
 	e.begin(origin{mode: unknownOrigin, setup: vector{256, 400, 400, 100}})
 	return e, nil
 }
 
+// Spec returns the task's description.
 func (e *env) Spec() *envs.Spec { return spec }
 
-// Step moves the agent's target by 100 times the action, unclipped, and lets the
-// controller follow it for 10 sub-steps.
+// Step moves the agent's target by 100 times the action, without clipping, and runs the
+// controller for 10 sub-steps.
 func (e *env) Step(action []float64) (envs.Step, error) {
 	if err := envs.CheckAction(spec, action); err != nil {
 		return envs.Step{}, err
@@ -77,18 +80,20 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 	return s, nil
 }
 
+// Solved reports whether the current state meets the goal.
 func (e *env) Solved() bool {
 	now := e.vector()
 	return met(&e.s.goal, &now)
 }
 
-// vector is the present state.
+// vector returns the current state.
 func (e *env) vector() vector {
 	a, b := &e.s.world.agent, &e.s.world.block
 	return vector{a.p.x, a.p.y, b.origin.x, b.origin.y, wrap(b.a), a.v.x, a.v.y}
 }
 
-// wrap brings an angle to [0, 2 pi) as Python's remainder does.
+// wrap returns the angle in [0, 2 pi), with the result of Python's % operator, whose sign is
+// that of the divisor.
 func wrap(a float64) float64 {
 	r := math.Mod(a, 2*math.Pi)
 	if r < 0 {
@@ -97,16 +102,16 @@ func wrap(a float64) float64 {
 	return r
 }
 
-// met is the success rule: agent and block together within 20 px, and the
-// block's angle, modulo a full turn, within pi/9.
+// met is the success rule: the distance over agent and block positions together is less
+// than 20 pixels, and the block's angle differs, modulo a full turn, by less than pi/9.
 func met(goal, now *vector) bool {
 	turn := math.Mod(math.Abs(goal[4]-now[4]), 2*math.Pi)
 	turn = min(turn, 2*math.Pi-turn)
 	return distance(goal[:4], now[:4]) < solvedWithin && turn < solvedTurn
 }
 
-// distance is the L2 norm of a - b, summed as the original's linear algebra
-// library sums it, in fused steps.
+// distance returns the L2 norm of a - b. NumPy's BLAS sums with fused multiply-adds in this
+// order, which determines the last bit of the reward.
 func distance(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {
@@ -116,6 +121,7 @@ func distance(a, b []float64) float64 {
 	return math.Sqrt(sum)
 }
 
+// Frame draws the world into dst.
 func (e *env) Frame(dst []byte) error {
 	if len(dst) != envs.FrameBytes {
 		return fmt.Errorf("pusht: a frame has %d bytes, not %d", envs.FrameBytes, len(dst))
@@ -124,8 +130,9 @@ func (e *env) Frame(dst []byte) error {
 	return nil
 }
 
-// SetState is the original's set-state: what is left of the block's velocities
-// moves it in the sub-step of 0.01 s that belongs to it.
+// SetState does what the reference implementation's set-state does, which ends with one
+// physics step of 0.01 s. What is left of the block's velocities from before therefore moves
+// the block a little in that step.
 func (e *env) SetState(row envs.Row) error {
 	v, err := read(row, spec.StateColumns)
 	if err != nil {
@@ -139,15 +146,16 @@ func (e *env) SetState(row envs.Row) error {
 	return nil
 }
 
-// set is SetState, but origin does not record it.
+// set is SetState without recording it in origin.
 func (e *env) set(v *vector) {
 	e.s.world.set(v.pose(), vec{v[5], v[6]})
 	e.s.last = envs.Outcome{}
 }
 
+// pose returns the positions of both bodies and the block's angle.
 func (v *vector) pose() pose { return pose{vec{v[0], v[1]}, vec{v[2], v[3]}, v[4]} }
 
-// SetGoal stores the goal; it does not move the goal that is drawn.
+// SetGoal sets the goal. It does not move the T that is drawn as the goal, which is a factor.
 func (e *env) SetGoal(row envs.Row) error {
 	v, err := read(row, spec.GoalColumns)
 	if err == nil {
@@ -156,7 +164,7 @@ func (e *env) SetGoal(row envs.Row) error {
 	return err
 }
 
-// read takes a state from the first of the columns that the row has.
+// read returns the state in the first of the columns that the row has.
 func read(row envs.Row, columns []string) (v vector, err error) {
 	x, _, err := row.First(columns, stateWidth)
 	if err != nil {
@@ -166,29 +174,32 @@ func read(row envs.Row, columns []string) (v vector, err error) {
 	return v, nil
 }
 
-// Snapshot copies all state, the solver's cached contacts included.
+// Snapshot copies all state, the solver's cached contacts included. The scratch memory is
+// not state, so the snapshot does not refer to it.
 func (e *env) Snapshot() envs.Snapshot {
 	s := e.s
-	s.world.room = nil
+	s.world.scratch = nil
 	return s
 }
 
+// Restore restores a snapshot of this task.
 func (e *env) Restore(s envs.Snapshot) error {
 	v, ok := s.(state)
 	if !ok {
 		return fmt.Errorf("pusht: restoring a snapshot of another task (%T)", s)
 	}
-	v.world.room = e.s.world.room
+	v.world.scratch = e.s.world.scratch
 	e.s = v
 	return nil
 }
 
+// Close does nothing: a world holds memory only.
 func (e *env) Close() error { return nil }
 
-// Reset draws a start and a goal. The space is made with the bodies at the
-// start, set to the goal (whose picture the original takes), then to the start:
-// if block and agent overlap in the goal, the block is still being pushed out
-// when the episode begins.
+// Reset draws a start and a goal. Like the reference implementation, it creates the space
+// with the bodies at the start, sets the goal state (to render an image of it), and then
+// sets the start. If block and agent overlap in the goal state, the block is still being
+// pushed out when the episode begins.
 func (e *env) Reset(r *rand.Rand) error {
 	values, err := e.vary.Draw(r, func(string, []float64) bool { return true })
 	if err != nil {
@@ -203,7 +214,7 @@ func (e *env) Reset(r *rand.Rand) error {
 	}
 	if !e.goalSampled {
 		copy(goal[2:5], l.back.pose[:])
-		for goal.crowded(l.radius) {
+		for goal.tooClose(l.radius) {
 			goal[0], goal[1] = drawAgent(r)
 		}
 	}
@@ -213,8 +224,8 @@ func (e *env) Reset(r *rand.Rand) error {
 	return nil
 }
 
-// drawState is a state of a reset: block first, as the original draws; the
-// agent's velocity is a factor, 0 by default. Bodies may overlap.
+// drawState draws a state for a reset: block first, then agent, the order of the reference
+// implementation. The agent's velocity is a factor, 0 by default. Bodies may overlap.
 func (l *look) drawState(r *rand.Rand) (s vector) {
 	s[2], s[3] = uniform(r, 100, 400), uniform(r, 100, 400)
 	s[4] = uniform(r, -2*math.Pi, 2*math.Pi)
@@ -223,29 +234,34 @@ func (l *look) drawState(r *rand.Rand) (s vector) {
 	return s
 }
 
+// drawAgent draws a position of the agent.
 func drawAgent(r *rand.Rand) (x, y float64) { return uniform(r, 50, 450), uniform(r, 50, 450) }
 
+// uniform draws from [low, high). The conversion prevents a fused multiply-add.
 func uniform(r *rand.Rand, low, high float64) float64 { return low + float64((high-low)*r.Float64()) }
 
-// elbowRoom is how far, in pixels, the agent of a drawn goal is kept from the block.
-const elbowRoom = 5
+// goalClearance is the minimum distance, in pixels, between agent and block in the goal of a
+// reset, if the block's goal is the pose that is drawn.
+const goalClearance = 5
 
-// crowded says whether the agent is in the block or so close to it that it cannot
-// get there without moving the block.
-func (v *vector) crowded(agentRadius float64) bool {
+// tooClose reports whether the agent overlaps the block or is so close to it that it cannot
+// get there without moving the block. It transforms the agent into the block's frame, where
+// each part is an axis-aligned rectangle.
+func (v *vector) tooClose(agentRadius float64) bool {
 	var turned vec
 	turned.y, turned.x = sincos(-v[4])
 	p := vec{v[0], v[1]}.sub(vec{v[2], v[3]}).rotated(turned)
 	for _, part := range parts {
 		a, b := part.corner[0], part.corner[2]
 		out := vec{larger(larger(a.x-p.x, p.x-b.x), 0), larger(larger(a.y-p.y, p.y-b.y), 0)}
-		if length(out) < agentRadius+elbowRoom {
+		if length(out) < agentRadius+goalClearance {
 			return true
 		}
 	}
 	return false
 }
 
+// Observe writes the current value of a column or factor to dst.
 func (e *env) Observe(column string, dst []float64) error {
 	c, ok := spec.Column(column)
 	if !ok {
@@ -258,7 +274,7 @@ func (e *env) Observe(column string, dst []float64) error {
 	return nil
 }
 
-// observe writes a column whose name and width are right.
+// observe writes a column of Spec.Columns. Name and width have been checked.
 func (e *env) observe(column string, dst []float64) {
 	s := &e.s
 	a, b := &s.world.agent, &s.world.block

@@ -30,8 +30,8 @@ func observe(t *testing.T, e *env, column string) []float64 {
 	return v
 }
 
-// The rule of docs/sources.md#push-t-success, with the angle modulo a full turn as
-// the original has it since release 0.1.1.
+// The rule of docs/sources.md#push-t-success, with the angle modulo a full turn, as in
+// stable-worldmodel since release 0.1.1.
 func TestSuccess(t *testing.T) {
 	here := vector{100, 100, 300, 200, 1.25, 0, 0}
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
-// The reward counts velocities; the columns say what the state says.
+// The reward includes velocities. The other columns agree with the state.
 func TestColumns(t *testing.T) {
 	e := at(t, nil, 100, 120, 300, 310, -1, 0, 0)
 	if r := observe(t, e, "reward")[0]; r == r {
@@ -154,7 +154,8 @@ func TestActionProduct(t *testing.T) {
 	}
 }
 
-// A reset can be retold by the columns that it reports, whatever its goal left behind.
+// A reset can be repeated from the columns that it reports, including the velocities that its
+// goal state left over.
 func TestRestartRetellsReset(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	moved := 0
@@ -189,8 +190,8 @@ func TestRestartRetellsReset(t *testing.T) {
 	}
 }
 
-// Rows without restart columns: a new space with the bodies where the row says,
-// without a sub-step; what is left of velocities can be given.
+// Rows without restart columns give a new space with the bodies at the row's pose, without a
+// physics step. Left-over velocities can be given.
 func TestRestartPlain(t *testing.T) {
 	e := at(t, nil, 0, 0, 300, 300, 0, 0, 0)
 	row := envs.Row{"state": {100, 120, 300, 310, 1, 250, -70}, "block_pose": {300, 310, 1 + 4*math.Pi}}
@@ -260,7 +261,7 @@ func TestRestartRefuses(t *testing.T) {
 	}
 }
 
-// Any finite state is taken as the original takes it, and nothing breaks.
+// Any finite state is accepted, as by the reference implementation, and nothing breaks.
 func TestAnyFiniteState(t *testing.T) {
 	frame := make([]byte, envs.FrameBytes)
 	r := rand.New(rand.NewPCG(5, 6))
@@ -285,8 +286,8 @@ func TestAnyFiniteState(t *testing.T) {
 	}
 }
 
-// Resets fill the ranges of docs/sources.md#push-t-reset. A drawn goal's block is at the drawn
-// pose and its agent beside it, a sampled one's anywhere.
+// Resets fill the ranges of docs/sources.md#push-t-reset. With goal=drawn, the goal's block is at
+// the drawn pose and its agent clear of it; with goal=sampled, they are anywhere.
 func TestReset(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	drawn, sampled := made(t, nil), made(t, envs.Options{goalSwitch: goalSampled})
@@ -304,10 +305,10 @@ func TestReset(t *testing.T) {
 				low[k], high[k] = min(low[k], x), max(high[k], x)
 			}
 		}
-		if g := drawn.s.goal; [3]float64(g[2:5]) != plain.pose || g.crowded(15) {
+		if g := drawn.s.goal; [3]float64(g[2:5]) != plain.pose || g.tooClose(15) {
 			t.Fatalf("drawn goal %v", g)
 		}
-		if sampled.s.goal.crowded(15) {
+		if sampled.s.goal.tooClose(15) {
 			crowded++
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// moments gathers what the published set is known by.
+// moments accumulates the statistics that are known of the published data set.
 type moments struct {
 	episodes, rows, solved, near float64
 	actions                      float64

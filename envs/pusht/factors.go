@@ -7,10 +7,10 @@ import (
 	"scalewm/envs/raster"
 )
 
-// factors are those of the original in the order in which it draws them
-// (docs/sources.md#push-t-reset). Left out: goal.scale, block.scale and agent.angle, which
-// have no effect there, and agent.shape and block.shape, since the solver
-// knows a disc and a T.
+// factors are the factors of the reference implementation in the order in which it draws
+// them (docs/sources.md#push-t-reset). Omitted are goal.scale, block.scale and agent.angle,
+// which have no effect there, and agent.shape and block.shape, because this solver supports
+// only a disc and a T.
 var factors = []envs.Factor{
 	{Name: "background.color", DType: "uint8", High: 255, Init: []float64{255, 255, 255}, Doc: "red, green, blue of the table"},
 	{Name: "goal.color", DType: "uint8", High: 255, Init: []float64{144, 238, 144}, Doc: "of the T that is drawn as the goal"},
@@ -26,8 +26,8 @@ var factors = []envs.Factor{
 	{Name: "rendering.render_goal", DType: "int64", High: 1, Init: []float64{1}, Doc: "1: the goal is drawn"},
 }
 
-// look is a table with its factors at certain values. It is never changed, so
-// that many states share it.
+// look is the geometry and colours that follow from certain factor values. It is
+// immutable, so states can share it.
 type look struct {
 	values   []float64 // of the factors
 	back     backdrop
@@ -37,16 +37,17 @@ type look struct {
 	velocity vec     // of the agent at a reset
 }
 
-// backdrop is what is drawn below and behind everything that moves.
+// backdrop describes what is drawn below and behind everything that moves. It is comparable.
 type backdrop struct {
 	table, goal raster.Color
 	pose        [3]float64 // of the drawn goal
 	shown       bool
 }
 
-// paint is the colours of a body.
+// paint is the two colours of a body.
 type paint struct{ edge, fill raster.Color }
 
+// newLook computes the look for a vector of factor values.
 func newLook(v *envs.Variation, values []float64) *look {
 	number := func(name string) float64 { return v.Of(values, name)[0] }
 	color := func(name string) paint { return newPaint(v.Of(values, name)) }
@@ -60,13 +61,14 @@ func newLook(v *envs.Variation, values []float64) *look {
 	}
 }
 
-// newPaint lightens as the original does.
+// newPaint returns the edge colour and a lighter fill colour, computed in float32 like the
+// reference implementation's.
 func newPaint(c []float64) paint {
 	light := func(x float64) byte { return byte(math.RoundToEven(min(float64(float32(1.2)*float32(x)), 255))) }
 	return paint{raster.RGB(byte(c[0]), byte(c[1]), byte(c[2])), raster.RGB(light(c[0]), light(c[1]), light(c[2]))}
 }
 
-// adopt takes over the columns of factors that a row has.
+// adopt sets the factors that a row has columns for.
 func (e *env) adopt(row envs.Row) error {
 	values, err := e.vary.Read(row, e.s.look.values)
 	if err == nil {
@@ -76,9 +78,10 @@ func (e *env) adopt(row envs.Row) error {
 	return err
 }
 
-// look is the look of values, one that is there already if it has the same vector.
+// look returns the look for a vector of values. It reuses an existing one for the same
+// slice.
 func (e *env) look(values []float64) *look {
-	for _, l := range []*look{e.home, e.s.look} {
+	for _, l := range []*look{e.initial, e.s.look} {
 		if &l.values[0] == &values[0] {
 			return l
 		}

@@ -12,8 +12,8 @@ import (
 	"scalewm/envs/raster"
 )
 
-// Drawn worlds are repeated bit by bit in dataset/replay; here the columns of a
-// drawn world make it again, disc and drawn goal included.
+// dataset/replay compares drawn worlds with recordings bit for bit. This test rebuilds a
+// drawn world from its columns, including disc and drawn goal.
 func TestDrawnWorlds(t *testing.T) {
 	o := envs.Options{}
 	for _, f := range factors {
@@ -65,7 +65,7 @@ func TestFixedFactors(t *testing.T) {
 	if r := e.s.world.agent.radius; r != 22.5 {
 		t.Errorf("radius %g", r)
 	}
-	// A table of the walls' colour, without a goal, hides the walls only.
+	// On a table of the walls' colour, without a goal, only the walls are invisible.
 	e = at(t, envs.Options{"background.color": "211,211,211", "rendering.render_goal": "0"}, 20, 250, 300, 300, 0, 0, 0)
 	grey := raster.RGB(211, 211, 211)
 	for x, want := range map[int]bool{5: true, 9: false, 30: false, 60: true} {
@@ -76,7 +76,7 @@ func TestFixedFactors(t *testing.T) {
 	}
 }
 
-// The lighter fill, from its rule: a fifth more, at most 255, rounded.
+// The lighter fill by its rule: a fifth more, at most 255, rounded.
 func TestPaint(t *testing.T) {
 	if p := newPaint([]float64{119, 213, 3}); p.edge != raster.RGB(119, 213, 3) || p.fill != raster.RGB(143, 255, 4) {
 		t.Errorf("%06x", p)
@@ -88,10 +88,10 @@ func TestBadFactors(t *testing.T) {
 		o    envs.Options
 		says string
 	}{
-		{envs.Options{"block.shape": "3"}, "hint: one of numeric_mode, "}, // not offered
+		{envs.Options{"block.shape": "3"}, "hint: one of numeric_mode, "}, // not supported
 		{envs.Options{"agent.scale": "61"}, "61 is not from 20 to 60"},
-		{envs.Options{"goal.position": "256"}, "has not 2 numbers"},
-		{envs.Options{"goal.angle": "north"}, "is no number"},
+		{envs.Options{"goal.position": "256"}, "does not have 2 numbers"},
+		{envs.Options{"goal.angle": "north"}, "is not a number"},
 	} {
 		if _, err := newEnv(c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %q", c.o, err, c.says)

@@ -1,11 +1,19 @@
-// Package pusht is Push-T: on a table seen from above a disc pushes a T-shaped
-// block until both are where a goal state has them. States equal those of the original (pymunk 7 and later,
-// on Chipmunk's successor) to the bit: the solver here takes the original's
-// steps in the original's order for what this scene needs (one kinematic disc,
-// one body of two convex parts, four walls, no friction, no bounce, damping 0),
-// with explicit conversions so that no compiler may fuse a product into a sum.
+// Package pusht is the task Push-T, a port of stable-worldmodel's environment: on a table
+// seen from above, a disc (the agent) pushes a T-shaped block until both are at a goal
+// state.
 //
-// It knows nothing of data sets or policies' insides.
+// States equal those of the reference implementation bit for bit. It simulates with pymunk
+// 7, whose engine is Munk2D, the successor of Chipmunk. The solver here is a port of the
+// parts that this scene needs: one kinematic disc, one body of two convex parts, four
+// walls, no friction, no restitution, damping 0. It takes the same steps in the same order,
+// because contacts, their order and their cached impulses all affect the last bits, and
+// pushing amplifies such differences within an episode. Explicit float64 conversions keep
+// compilers from fusing a product and a sum.
+//
+// The task registers itself as "pusht". Its files: env.go has the rules of the task,
+// world.go the simulation step, body.go the shapes, tree.go the broad phase, collide.go and
+// contact.go the narrow phase and the impulse solver, trig.go sine and cosine, restart.go
+// exact restarts, factors.go what may vary, draw.go the frames.
 package pusht
 
 import (
@@ -15,18 +23,19 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The table, in pixels of a window of 512; x runs right, y down (docs/sources.md#push-t).
+// The table. Lengths are in pixels of a 512-pixel window; x increases to the right, y
+// downwards (docs/sources.md#push-t).
 const (
 	window       = 512
-	substeps     = 10
-	actionScale  = 100 // pixels from the agent to its target at full action
-	stiffness    = 100
+	substeps     = 10  // physics steps per env step
+	actionScale  = 100 // distance from the agent to its target at full action
+	stiffness    = 100 // of the agent's PD controller
 	damping      = 20
-	solvedWithin = 20          // pixels, over agent and block together
-	solvedTurn   = math.Pi / 9 // of the block
+	solvedWithin = 20          // pixels: norm over agent and block positions together
+	solvedTurn   = math.Pi / 9 // radians, of the block
 )
 
-// Switches and their values.
+// Names of the switches and their values.
 const (
 	numericMode   = "numeric_mode"
 	modeFloat64   = "float64"
@@ -65,7 +74,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"state"},
 	GoalColumns:  []string{"state"},
-	GoalDistance: func(now, goal []float64) float64 { // of the block
+	GoalDistance: func(now, goal []float64) float64 { // of the block: position in window widths plus angle in half turns
 		return envs.Euclidean(now[2:4], goal[2:4])/window + envs.Turn(now[4], goal[4])/math.Pi
 	},
 	MaxSteps: 246,

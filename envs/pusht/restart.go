@@ -6,22 +6,22 @@ import (
 	"scalewm/envs"
 )
 
-// origin says how a world came to row 0 of its episode. The block's velocities
-// that are left from one set-state act in the next one, so that the exact world needs
-// all set-states since the space was made.
+// origin says how a world reached row 0 of its episode. Velocities of the block that are
+// left over from one set-state act in the next one. To reproduce row 0 exactly, all
+// set-states since the creation of the space must be repeated.
 type origin struct {
-	mode        int    // 0, 1 or 2 as in the column restart_mode
-	setup       vector // where the space was made; its velocities are not used
-	goal, start vector
-	eval        vector // mode 2 only
+	mode        int    // 0, 1 or 2 as in the column restart_mode, or unknownOrigin
+	setup       vector // the pose at which the space was created; its velocities are not used
+	goal, start vector // the states set by the reset
+	eval        vector // the state set by an evaluation; mode 2 only
 }
 
-// unknownOrigin marks a world that was set in the middle of an episode.
+// unknownOrigin is the mode of a world that was set in the middle of an episode.
 const unknownOrigin = -1
 
-// begin makes a new world and repeats the set-states of its origin.
+// begin creates a new world and repeats the set-states of its origin.
 func (e *env) begin(o origin) {
-	e.s = state{world: world{room: e.s.world.room}, look: e.s.look, goal: e.s.goal, origin: o}
+	e.s = state{world: world{scratch: e.s.world.scratch}, look: e.s.look, goal: e.s.goal, origin: o}
 	e.s.world.agent.radius = e.s.look.radius
 	e.s.world.reset(o.setup.pose())
 	if o.mode >= 1 {
@@ -35,7 +35,7 @@ func (e *env) begin(o origin) {
 	}
 }
 
-// observe writes one of the columns restart_*.
+// observe writes one of the restart_* columns.
 func (o *origin) observe(column string, dst []float64) {
 	switch column {
 	case "restart_mode":
@@ -49,9 +49,9 @@ func (o *origin) observe(column string, dst []float64) {
 	}
 }
 
-// Restart repeats the set-states that the row's restart columns record. Without
-// them row 0 is a new space with both bodies at the row's pose. A later row is
-// never enough: the contacts of the steps before it are not in it.
+// Restart repeats the set-states that the row's restart columns record. Without these
+// columns, row 0 is a new space with both bodies at the row's pose. A later row always gives
+// ErrNotExact, because a row does not contain the contacts of the previous steps.
 func (e *env) Restart(row envs.Row, first bool) error {
 	if !first {
 		return envs.ErrNotExact
@@ -69,7 +69,7 @@ func (e *env) Restart(row envs.Row, first bool) error {
 	return err
 }
 
-// readOrigin reads the columns of the row's restart mode.
+// readOrigin reads the columns that the row's restart mode needs.
 func readOrigin(row envs.Row) (o origin, err error) {
 	mode, _, err := row.First([]string{"restart_mode"}, 1)
 	if err != nil {
@@ -84,7 +84,7 @@ func readOrigin(row envs.Row) (o origin, err error) {
 	}
 	for _, c := range []struct {
 		name   string
-		since  int // the first mode that needs it
+		since  int // the lowest mode that needs it
 		widths []int
 		dst    *vector
 	}{
@@ -102,7 +102,8 @@ func readOrigin(row envs.Row) (o origin, err error) {
 	return o, nil
 }
 
-// readPose reads a pose, with velocities if it is long enough to have them.
+// readPose reads a pose, with velocities if the column has them, that is if its width is the
+// first that matches among widths.
 func readPose(row envs.Row, name string, widths []int, dst *vector) error {
 	v, ok := row[name]
 	if !ok {
@@ -121,16 +122,18 @@ func readPose(row envs.Row, name string, widths []int, dst *vector) error {
 	return fmt.Errorf("pusht: restarting: column %s has %d numbers, not %d", name, len(v), widths[0])
 }
 
-// restartPlain makes a new space with both bodies at the row's pose and
-// velocities, without the sub-step of a set-state.
+// restartPlain creates a new space with both bodies at the row's pose and velocities,
+// without the physics step of a set-state. Optional columns give the block's velocities.
 func (e *env) restartPlain(row envs.Row) error {
 	v, err := read(row, spec.StateColumns)
 	if err != nil {
 		return err
 	}
 	pose := v
+	// block_pose has the angle before wrapping, whose sine and cosine have the last bits
+	// of the recorded world. The comparison is false for NaN and infinities.
 	if p, ok := row["block_pose"]; ok && len(p) == 3 && p[2]-p[2] == 0 {
-		pose[4] = p[2] // not wrapped, so that its sine has the same last bits
+		pose[4] = p[2]
 	}
 	e.begin(origin{mode: unknownOrigin, setup: pose})
 	w := &e.s.world

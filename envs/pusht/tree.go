@@ -1,11 +1,14 @@
 package pusht
 
-// The bounding-box tree of the moving shapes decides the order in which pairs
-// are collided, and that order decides last bits, so it is kept as the original
-// keeps it: leaves have generous boxes, a leaf that leaves its box is taken out
-// and put in again, and each leaf lists the pairs that were met.
+// The broad phase is a port of Chipmunk's cpBBTree, the bounding-box tree of the moving
+// shapes. It decides the order in which pairs are collided. That order decides the order in
+// which impulses are applied, and so the last bits of velocities; a simpler search would
+// find the same contacts with other results.
+//
+// Leaves have enlarged boxes. A leaf whose shape leaves its box is removed and inserted
+// again. Each leaf has a list of the pairs it belongs to, as found at its insertion.
 
-// Leaves in the order in which the original looks through them.
+// The leaves, in the order in which they are updated.
 const (
 	barLeaf = iota
 	stemLeaf
@@ -13,59 +16,62 @@ const (
 	leaves
 )
 
-// Of a moving shape's box, this part is added on every side, or what its
-// velocity covers in this many seconds.
+// The box of a leaf extends its shape's box on each side by slack times the size of the box,
+// or by what the shape's velocity covers in slack seconds if that is more (Chipmunk's
+// coef, for both).
 const slack = 0.1
 
-// A pair is a part of the block and what it may touch, a wall or the agent.
+// A pair is a part of the block and what it can touch, its partner: a wall or the agent.
 const (
 	withAgent = wallCount
 	partners  = wallCount + 1
 	pairs     = 2 * partners
 )
 
+// pairOf returns the number of a pair.
 func pairOf(part, partner int) int { return part*partners + partner }
 
-// none is no node.
+// none is the index of no node.
 const none = -1
 
-// node is a leaf or joins two nodes.
+// node is a leaf or an inner node with two children.
 type node struct {
 	box      box
-	up, a, b int8
-	stamp    uint32 // of a leaf: when it was put in
-	pair     [partners]uint8
-	listed   int
+	up, a, b int8            // parent and children, or none
+	stamp    uint32          // of a leaf: value of tree.stamp when it was last inserted
+	pair     [partners]uint8 // of a leaf: its pairs, most recent first
+	listed   int             // length of pair
 }
 
-// tree holds the moving leaves; the walls never move, so of their tree only the
-// order of its leaves matters.
+// tree holds the leaves of the moving shapes. The walls are in a second tree in Chipmunk.
+// They never move, so only the order of that tree's leaves matters here (wallOrder).
 type tree struct {
-	node  [leaves + 2]node
+	node  [leaves + 2]node // leaves, then inner nodes; n leaves need n-1 of them
 	root  int8
-	free  [2]int8 // joints not in use
-	spare int
-	stamp uint32
+	free  [2]int8 // unused inner nodes
+	spare int     // length of free
+	stamp uint32  // counts insertions and steps
 	pair  [pairs]listing
 }
 
-// listing is a pair that the tree has met.
+// listing is a pair in the lists of its leaves.
 type listing struct {
-	owner int8   // the leaf that collides the pair
-	edge  uint32 // where its last search ended
+	owner int8   // the leaf whose turn collides the pair
+	edge  uint32 // warm start of the search for the closest points; 0 for none
 }
 
-// wallOrder is how the tree of the walls is walked.
+// wallOrder is the order in which Chipmunk traverses the tree of the walls.
 var wallOrder = [wallCount]int{3, 2, 1, 0}
 
-// newTree is empty. Walls were put in first, one stamp each.
+// newTree returns an empty tree. The walls have been inserted before, with one stamp each.
 func newTree() tree {
 	return tree{root: none, free: [2]int8{leaves, leaves + 1}, spare: 2, stamp: wallCount}
 }
 
+// isLeaf reports whether node i is a leaf.
 func (t *tree) isLeaf(i int8) bool { return i < leaves }
 
-// join makes a node of two.
+// join returns a new inner node with the given children (NodeNew in Chipmunk).
 func (t *tree) join(a, b int8) int8 {
 	t.spare--
 	i := t.free[t.spare]
@@ -74,8 +80,9 @@ func (t *tree) join(a, b int8) int8 {
 	return i
 }
 
-// put adds a leaf beside the one that it enlarges least.
-func (t *tree) put(leaf int8) {
+// insertNode adds a leaf next to the leaf that a descent by cost reaches (SubtreeInsert), and
+// enlarges the boxes of its ancestors.
+func (t *tree) insertNode(leaf int8) {
 	if t.root == none {
 		t.root = leaf
 		t.node[leaf].up = none
@@ -98,7 +105,8 @@ func (t *tree) put(leaf int8) {
 	}
 }
 
-// cheaper is the child of n that a leaf's box is added to.
+// cheaper returns the child of n to which a leaf with the given box is added: the one for
+// which the total area is smaller, or the nearer one if the areas are equal.
 func (t *tree) cheaper(n *node, leaf *box) int8 {
 	a, b := &t.node[n.a].box, &t.node[n.b].box
 	withA, withB := a.merged(leaf), b.merged(leaf)
@@ -112,6 +120,7 @@ func (t *tree) cheaper(n *node, leaf *box) int8 {
 	return n.a
 }
 
+// replace replaces the child old of up by new.
 func (t *tree) replace(up, old, new int8) {
 	if t.node[up].a == old {
 		t.node[up].a = new
@@ -121,8 +130,8 @@ func (t *tree) replace(up, old, new int8) {
 	t.node[new].up = up
 }
 
-// take removes a leaf and the joint above it.
-func (t *tree) take(leaf int8) {
+// removeNode removes a leaf and its parent (SubtreeRemove), and shrinks the boxes above.
+func (t *tree) removeNode(leaf int8) {
 	joint := t.node[leaf].up
 	if joint == none {
 		t.root = none
@@ -145,14 +154,15 @@ func (t *tree) take(leaf int8) {
 	}
 }
 
-// list puts a pair at the head of a leaf's list.
-func (n *node) list(p uint8) {
+// prepend adds a pair at the head of a leaf's list.
+func (n *node) prepend(p uint8) {
 	copy(n.pair[1:n.listed+1], n.pair[:n.listed])
 	n.pair[0] = p
 	n.listed++
 }
 
-func (n *node) unlist(p uint8) {
+// remove removes a pair from a leaf's list and keeps the order of the others.
+func (n *node) remove(p uint8) {
 	for i, q := range n.pair[:n.listed] {
 		if q == p {
 			copy(n.pair[i:], n.pair[i+1:n.listed])
@@ -162,8 +172,9 @@ func (n *node) unlist(p uint8) {
 	}
 }
 
-// forget drops all pairs of a leaf, from the lists of their other leaves too.
-func (t *tree) forget(leaf int8) {
+// clearPairs removes all pairs of a leaf, also from the lists of their other leaves
+// (PairsClear).
+func (t *tree) clearPairs(leaf int8) {
 	n := &t.node[leaf]
 	for _, p := range n.pair[:n.listed] {
 		if p%partners != withAgent {
@@ -173,36 +184,39 @@ func (t *tree) forget(leaf int8) {
 		if leaf == agentLeaf {
 			other = int8(p / partners)
 		}
-		t.node[other].unlist(p)
+		t.node[other].remove(p)
 	}
 	n.listed = 0
 }
 
-// met lists a pair of two leaves, or of a part and a wall; owner collides it.
-func (t *tree) met(pair int, owner int8) {
+// addPair lists a pair of two leaves, or of a part and a wall, with the leaf that collides it
+// (PairInsert).
+func (t *tree) addPair(pair int, owner int8) {
 	t.pair[pair] = listing{owner: owner}
-	t.node[pair/partners].list(uint8(pair))
+	t.node[pair/partners].prepend(uint8(pair))
 	if pair%partners == withAgent {
-		t.node[agentLeaf].list(uint8(pair))
+		t.node[agentLeaf].prepend(uint8(pair))
 	}
 }
 
-// collider is called for a pair whose boxes may meet; it gets and returns the
-// edge where the pair's search ended.
+// collider is called for a pair whose boxes may overlap. It receives and returns the warm
+// start of the pair's search.
 type collider func(pair int, edge uint32) uint32
 
-// mark collides the pairs of the leaves below i, in the tree's order.
-func (t *tree) mark(i int8, f collider) {
+// collidePairs collides the pairs of the leaves below node i, in the tree's order
+// (MarkSubtree).
+func (t *tree) collidePairs(i int8, f collider) {
 	if t.isLeaf(i) {
 		t.markLeaf(i, f)
 		return
 	}
-	t.mark(t.node[i].a, f)
-	t.mark(t.node[i].b, f)
+	t.collidePairs(t.node[i].a, f)
+	t.collidePairs(t.node[i].b, f)
 }
 
-// markLeaf looks for the pairs of a leaf that was just put in; any other
-// collides the pairs that it owns.
+// markLeaf handles a leaf's turn (MarkLeaf). A leaf inserted in this step has no pairs yet: it
+// searches the walls and the tree for them, and collides them. Any other leaf collides the
+// pairs that it owns.
 func (t *tree) markLeaf(leaf int8, f collider) {
 	n := &t.node[leaf]
 	if n.stamp != t.stamp {
@@ -215,8 +229,8 @@ func (t *tree) markLeaf(leaf int8, f collider) {
 	}
 	if leaf != agentLeaf {
 		for _, s := range wallOrder {
-			if n.box.meets(&walls[s].box) {
-				t.met(pairOf(int(leaf), s), leaf)
+			if n.box.overlaps(&walls[s].box) {
+				t.addPair(pairOf(int(leaf), s), leaf)
 				f(pairOf(int(leaf), s), 0)
 			}
 		}
@@ -224,64 +238,67 @@ func (t *tree) markLeaf(leaf int8, f collider) {
 	for i := leaf; t.node[i].up != none; i = t.node[i].up {
 		up := &t.node[t.node[i].up]
 		if i == up.a {
-			t.meet(up.b, leaf, true, f)
+			t.query(up.b, leaf, true, f)
 		} else {
-			t.meet(up.a, leaf, false, f)
+			t.query(up.a, leaf, false, f)
 		}
 	}
 }
 
-// meet finds the pairs of a leaf with those below i. One that comes later in
-// the tree collides the pair itself when its turn comes.
-func (t *tree) meet(i, leaf int8, later bool, f collider) {
+// query finds the pairs of a leaf with the leaves below node i (MarkLeafQuery). later says
+// that node i comes later in the tree's order; then its leaf becomes the owner and collides
+// the pair at its own turn.
+func (t *tree) query(i, leaf int8, later bool, f collider) {
 	n := &t.node[i]
-	if !n.box.meets(&t.node[leaf].box) {
+	if !n.box.overlaps(&t.node[leaf].box) {
 		return
 	}
 	if !t.isLeaf(i) {
-		t.meet(n.a, leaf, later, f)
-		t.meet(n.b, leaf, later, f)
+		t.query(n.a, leaf, later, f)
+		t.query(n.b, leaf, later, f)
 		return
 	}
 	if i != agentLeaf && leaf != agentLeaf {
-		return // bar and stem are one body
+		// Bar and stem belong to one body and do not collide.
+		return
 	}
 	pair := pairOf(int(min(i, leaf)), withAgent)
 	switch {
 	case later:
-		t.met(pair, i)
+		t.addPair(pair, i)
 	default:
 		if n.stamp < t.node[leaf].stamp {
-			t.met(pair, leaf)
+			t.addPair(pair, leaf)
 		}
 		f(pair, 0)
 	}
 }
 
-// generous is the box of a leaf for a shape's box and velocity.
-func generous(b *box, v vec) box {
+// fattened returns the box of a leaf for a shape's box and velocity (GetBB). The box extends
+// in the direction of the velocity, so that a moving shape leaves it later.
+func fattened(b *box, v vec) box {
 	x, y := float64((b.r-b.l)*slack), float64((b.t-b.b)*slack)
 	v = v.mul(slack)
 	return box{b.l + lesser(-x, v.x), b.b + lesser(-y, v.y), b.r + larger(x, v.x), b.t + larger(y, v.y)}
 }
 
-// insert puts a new leaf in and lists its pairs.
+// insert adds a new shape and lists its pairs without colliding them.
 func (t *tree) insert(leaf int8, b *box, v vec) {
-	t.node[leaf] = node{box: generous(b, v), up: none, a: none, b: none, stamp: t.stamp}
-	t.put(leaf)
+	t.node[leaf] = node{box: fattened(b, v), up: none, a: none, b: none, stamp: t.stamp}
+	t.insertNode(leaf)
 	t.markLeaf(leaf, func(_ int, edge uint32) uint32 { return edge })
 	t.stamp++
 }
 
-// update puts a leaf anew whose shape has left its box.
+// update inserts a leaf again if its shape has left its box (LeafUpdate).
 func (t *tree) update(leaf int8, b *box, v vec) {
 	n := &t.node[leaf]
-	if n.box.holds(b) {
+	if n.box.contains(b) {
 		return
 	}
-	n.box = generous(b, v)
-	t.take(leaf)
-	t.put(leaf)
-	t.forget(leaf)
+	n.box = fattened(b, v)
+	t.removeNode(leaf)
+	t.insertNode(leaf)
+	t.clearPairs(leaf)
 	n.stamp = t.stamp
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Against the GNU C library (testdata/make_sincos.py), to the bit.
+// Comparison with the GNU C library (testdata/make_sincos.py), bit for bit.
 func TestSincos(t *testing.T) {
 	b, err := os.ReadFile("testdata/sincos.txt")
 	if err != nil {

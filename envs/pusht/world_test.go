@@ -17,7 +17,7 @@ func made(t testing.TB, o envs.Options) *env {
 	return e
 }
 
-// at makes a world by one set-state in a new space.
+// at returns a world after one set-state in a new space.
 func at(t *testing.T, o envs.Options, state ...float64) *env {
 	t.Helper()
 	e := made(t, o)
@@ -84,8 +84,9 @@ func TestSetStateMovesOn(t *testing.T) {
 	}
 }
 
-// What one set-state leaves acts in the next: after a state that overlaps by
-// 15 px the block moves by about a pixel (docs/sources.md#push-t-set-state), but for a new space.
+// Velocities left over from one set-state act in the next: after a state with an overlap of
+// 15 pixels the block moves by about a pixel (docs/sources.md#push-t-set-state). In a new space
+// it does not.
 func TestVelocityLeaks(t *testing.T) {
 	free := envs.Row{"state": {100, 100, 300, 300, 0, 0, 0}}
 	drift := func(e *env) float64 {
@@ -107,7 +108,7 @@ func TestVelocityLeaks(t *testing.T) {
 	}
 }
 
-// A block that nothing touches stays where it is, to the bit; nothing pushes the agent.
+// A block that nothing touches does not move, bit for bit, and nothing pushes the agent.
 func TestUntouchedBlockRests(t *testing.T) {
 	e := at(t, nil, 60, 60, 300, 300, 0.7, 0, 0)
 	block := e.s.world.block
@@ -122,7 +123,7 @@ func TestUntouchedBlockRests(t *testing.T) {
 	}
 }
 
-// A block set into two walls is brought out of them, up to the solver's slop.
+// A block set into two walls is pushed out of them, up to the solver's slop.
 func TestWallsPushOut(t *testing.T) {
 	e := at(t, nil, 250, 250, 455, 455, 1.2, 0, 0)
 	inside := func() (deepest float64) {
@@ -142,8 +143,7 @@ func TestWallsPushOut(t *testing.T) {
 	}
 }
 
-// Mirrored worlds move mirrored, nearly: no direction is preferred but by the
-// order of the solver.
+// Mirrored worlds move nearly mirrored: only the solver's order prefers a direction.
 func TestMirror(t *testing.T) {
 	a, b := at(t, nil, 230, 200, 256, 256, 0, 0, 0), at(t, nil, 512-230, 200, 256, 256, 0, 0, 0)
 	for range 12 {
@@ -156,8 +156,8 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// The tree's boxes hold what is below them, and its lists what they should,
-// however the world is thrown about.
+// The tree's boxes contain those below them, and its lists the right pairs, for random
+// movements.
 func TestTreeStaysWhole(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	e := at(t, nil, 180, 300, 256, 300, 0.5, 0, 0)
@@ -181,13 +181,13 @@ func checkTree(t *testing.T, w *world) {
 		n := &tr.node[i]
 		if tr.isLeaf(i) {
 			found++
-			if !n.box.holds(boxes[i]) {
+			if !n.box.contains(boxes[i]) {
 				t.Fatalf("leaf %d: %+v does not hold %+v", i, n.box, *boxes[i])
 			}
 			return
 		}
 		for _, c := range []int8{n.a, n.b} {
-			if tr.node[c].up != i || !n.box.holds(&tr.node[c].box) {
+			if tr.node[c].up != i || !n.box.contains(&tr.node[c].box) {
 				t.Fatalf("node %d and its child %d: %+v", i, c, n)
 			}
 			walk(c)

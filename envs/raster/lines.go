@@ -2,10 +2,12 @@ package raster
 
 import "math"
 
-// Line draws a line of a width of 2 or more pixels: each point of a
-// Bresenham line becomes a run across the steeper direction.
+// Line draws a line of 2 or more pixels in width (pygame.draw.line): each point of a
+// Bresenham line becomes a run of width pixels, vertical for a flat line and horizontal
+// for a steep one.
 func (c *Canvas) Line(a, b Point, width int, col Color) {
 	c.touch(min(a.X, b.X)-width, min(a.Y, b.Y)-width, max(a.X, b.X)+width, max(a.Y, b.Y)+width)
+	// pygame initialises the error term from the unclipped line, then walks the clipped one.
 	w := walk{dx: abs(b.X - a.X), dy: abs(b.Y - a.Y), sx: step(a.X, b.X), sy: step(a.Y, b.Y)}
 	steep := w.dx <= w.dy
 	w.err = -w.dy / 2
@@ -26,24 +28,26 @@ func (c *Canvas) Line(a, b Point, width int, col Color) {
 		}
 	}
 	w.Point = a
-	for w.short(b) {
+	for w.notReached(b) {
 		run(w.Point)
 		w.next()
 	}
-	// A line that was clipped away may still reach into the picture with its width.
-	for w.left(end, steep) && (c.holds(w.across(-before, steep)) || c.holds(w.across(after, steep))) {
+	// The centre of the line has left the picture, but its width may still reach into it.
+	for w.notAtEnd(end, steep) && (c.contains(w.across(-before, steep)) || c.contains(w.across(after, steep))) {
 		run(w.Point)
 		w.next()
 	}
 	run(w.Point)
 }
 
-// walk is a point on its way along a line.
+// walk is the state of a Bresenham line: the current point, the absolute extents of the
+// line, the step of each coordinate (1 or -1) and the error term.
 type walk struct {
 	Point
 	dx, dy, sx, sy, err int
 }
 
+// next moves to the next point.
 func (w *walk) next() {
 	e := w.err
 	if e > -w.dx {
@@ -56,20 +60,20 @@ func (w *walk) next() {
 	}
 }
 
-// short says whether b is not reached in one of the directions.
-func (w *walk) short(b Point) bool {
+// notReached reports whether b has not been reached in both directions.
+func (w *walk) notReached(b Point) bool {
 	return sign(w.X-b.X, w.sx) != w.sx || sign(w.Y-b.Y, w.sy) != w.sy
 }
 
-// left says whether the line's end is not reached in its main direction.
-func (w *walk) left(end Point, steep bool) bool {
+// notAtEnd reports whether the end of the line has not been reached in its main direction.
+func (w *walk) notAtEnd(end Point, steep bool) bool {
 	if steep {
 		return w.Y != end.Y
 	}
 	return w.X != end.X
 }
 
-// across is the point d pixels beside the line.
+// across returns the point d pixels from the current one, across the line.
 func (w *walk) across(d int, steep bool) Point {
 	if steep {
 		return Point{w.X + d, w.Y}
@@ -77,6 +81,7 @@ func (w *walk) across(d int, steep bool) Point {
 	return Point{w.X, w.Y + d}
 }
 
+// step returns the direction from one coordinate to another, -1 if they are equal.
 func step(from, to int) int {
 	if from < to {
 		return 1
@@ -84,7 +89,7 @@ func step(from, to int) int {
 	return -1
 }
 
-// sign of v, or of 0 what is said.
+// sign returns the sign of v, or zero if v is 0.
 func sign(v, zero int) int {
 	switch {
 	case v > 0:
@@ -97,9 +102,10 @@ func sign(v, zero int) int {
 
 func abs(v int) int { return max(v, -v) }
 
-func (c *Canvas) holds(p Point) bool { return 0 <= p.X && p.X < c.W && 0 <= p.Y && p.Y < c.H }
+// contains reports whether p is a pixel of the picture.
+func (c *Canvas) contains(p Point) bool { return 0 <= p.X && p.X < c.W && 0 <= p.Y && p.Y < c.H }
 
-// clip cuts a line to the picture (Liang, Barsky); it is false where nothing is left.
+// clip clips a line to the picture (Liang-Barsky). It returns false if nothing is left.
 func (c *Canvas) clip(a, b Point) (Point, Point, bool) {
 	from, to := 0.0, 1.0
 	dx, dy := b.X-a.X, b.Y-a.Y
@@ -122,7 +128,7 @@ func (c *Canvas) clip(a, b Point) (Point, Point, bool) {
 	return along(from), along(to), true
 }
 
-// nearest rounds halves away from 0.
+// nearest rounds to the nearest integer, halves away from zero.
 func nearest(v float64) int {
 	if v < 0 {
 		return int(v - 0.5)
@@ -130,7 +136,8 @@ func nearest(v float64) int {
 	return int(v + 0.5)
 }
 
-// AALine blends an anti-aliased line one pixel wide over the picture (Wu).
+// AALine blends an anti-aliased line of one pixel in width over the picture (Wu's
+// algorithm, as in pygame.draw.aaline).
 func (c *Canvas) AALine(a, b Point, col Color) {
 	c.touch(min(a.X, b.X)-1, min(a.Y, b.Y)-1, max(a.X, b.X)+1, max(a.Y, b.Y)+1)
 	if a == b {
@@ -138,6 +145,7 @@ func (c *Canvas) AALine(a, b Point, col Color) {
 		return
 	}
 	l := aaLine{c: c, col: col, steep: abs(b.X-a.X) < abs(b.Y-a.Y), high: c.H, wide: c.W}
+	// Steep lines are drawn as flat ones, with x and y swapped until the pixel is painted.
 	if l.steep {
 		a, b = Point{a.Y, a.X}, Point{b.Y, b.X}
 		l.high, l.wide = l.wide, l.high
@@ -152,17 +160,19 @@ func (c *Canvas) AALine(a, b Point, col Color) {
 	}
 }
 
-// aaLine is a line that runs right; steep ones are mirrored at the diagonal.
+// aaLine is a line with |slope| <= 1 that runs to the right. For a steep line, x and y are
+// swapped.
 type aaLine struct {
 	c              *Canvas
 	col            Color
 	steep          bool
-	wide, high     int // of the picture, mirrored with the line
+	wide, high     int // of the picture, swapped like the line
 	x0, y0, x1, y1 float32
 	slope          float32
 }
 
-// clip cuts the line one pixel outside the picture.
+// clip clips the line to the picture with a margin of one pixel, because a line blends
+// pixels on both sides of it. It reports whether anything is left.
 func (l *aaLine) clip() bool {
 	const low = -1
 	right, bottom := float32(l.wide), float32(l.high)
@@ -195,13 +205,17 @@ func (l *aaLine) clip() bool {
 	return true
 }
 
-// draw paints the two ends, weighted by how much of their column they cover,
-// then what is between them. One is added to y so that truncation rounds down.
+// draw paints the two ends, weighted by the fraction of the column that they cover, and
+// then the columns between them. y is increased by 1 first, so that truncation to an integer
+// rounds down even for y between -1 and 0; the rows are decreased again in pair and
+// between.
 func (l *aaLine) draw() {
 	l.y0++
 	l.y1++
 	x := int(l.x0)
 	y := l.y0 + float32(l.slope*(float32(x)-l.x0))
+	// pygame blends the ends before the middle. The order matters where a pixel is blended
+	// twice.
 	if l.x1 > 0 {
 		l.pair(x, y, 1+float32(x)-l.x0)
 		y += l.slope
@@ -217,7 +231,7 @@ func (l *aaLine) draw() {
 	}
 }
 
-// pair paints an end's two pixels, the lower first.
+// pair paints the two pixels at an end, the lower one first.
 func (l *aaLine) pair(x int, y, weight float32) {
 	row := int(y)
 	part := y - float32(row)
@@ -227,7 +241,7 @@ func (l *aaLine) pair(x int, y, weight float32) {
 	l.paint(x, row-1, float32((1-part)*weight))
 }
 
-// between paints the two pixels of a column, the upper first.
+// between paints the two pixels of a column, the upper one first.
 func (l *aaLine) between(x int, y float32) {
 	row := int(y)
 	part := 1 - y + float32(row)
@@ -237,6 +251,7 @@ func (l *aaLine) between(x int, y float32) {
 	}
 }
 
+// paint blends one pixel, undoing the swap of a steep line.
 func (l *aaLine) paint(x, y int, weight float32) {
 	if l.steep {
 		x, y = y, x
@@ -244,9 +259,9 @@ func (l *aaLine) paint(x, y int, weight float32) {
 	l.c.blend(x, y, weight, l.col)
 }
 
-// blend mixes a colour over a pixel, truncating.
+// blend blends a colour over a pixel with the given weight. Results are truncated.
 func (c *Canvas) blend(x, y int, weight float32, col Color) {
-	if !c.holds(Point{x, y}) {
+	if !c.contains(Point{x, y}) {
 		return
 	}
 	p := &c.Pix[y*c.W+x]

@@ -15,7 +15,7 @@ var (
 	ink    = RGB(231, 76, 60)
 )
 
-// cases reads testdata/drawings.txt (make_drawings.py): what, numbers, checksum.
+// cases reads testdata/drawings.txt (make_drawings.py): operation, numbers, checksum.
 func cases(t *testing.T, f func(line, what string, v []int, sum uint32)) {
 	t.Helper()
 	file, err := os.Open("testdata/drawings.txt")
@@ -37,8 +37,8 @@ func cases(t *testing.T, f func(line, what string, v []int, sum uint32)) {
 	}
 }
 
-// Every drawing of pygame is repeated to the byte, also where it leaves the picture,
-// and Dirty holds all that changed.
+// Every drawing equals pygame's byte for byte, also where it leaves the picture, and Dirty
+// contains everything that changed.
 func TestDrawingsOfPygame(t *testing.T) {
 	n := map[string]int{}
 	cases(t, func(line, what string, v []int, sum uint32) {
@@ -86,8 +86,8 @@ func bytesOf(c *Canvas) []byte {
 	return b
 }
 
-// noise is the picture of a resize case: a linear congruential generator's
-// bytes, of odd seeds only 0 and 200.
+// noise returns the picture of a resize case: bytes of a linear congruential generator, for
+// odd seeds only 0 and 200.
 func noise(seed int) *Canvas {
 	c := NewCanvas(64, 64)
 	v := uint32(seed)
@@ -123,7 +123,7 @@ func TestResizeOfOpenCV(t *testing.T) {
 	}
 }
 
-// Resizing what an area touches equals resizing everything.
+// Resizing only the pixels that an area affects equals resizing everything.
 func TestResizeOfAnArea(t *testing.T) {
 	r := NewResizer(64, 28)
 	c := noise(2)
@@ -148,7 +148,7 @@ func TestAt(t *testing.T) {
 	for _, c := range []struct {
 		x    float64
 		want int
-	}{{0.5, 0}, {1.5, 2}, {-0.5, 0}, {-1.5, -2}, {2.4999, 2}, {1e300, far}, {-1e300, -far}, {math.NaN(), -far}, {math.Inf(1), far}} {
+	}{{0.5, 0}, {1.5, 2}, {-0.5, 0}, {-1.5, -2}, {2.4999, 2}, {1e300, maxCoordinate}, {-1e300, -maxCoordinate}, {math.NaN(), -maxCoordinate}, {math.Inf(1), maxCoordinate}} {
 		if p := At(c.x, 7); p != (Point{c.want, 7}) {
 			t.Errorf("At(%g) = %v, want %d", c.x, p, c.want)
 		}
@@ -170,7 +170,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Huge coordinates draw what is in the picture and end soon.
+// Huge coordinates draw only what is in the picture and do not take long.
 func TestFarAway(t *testing.T) {
 	c := NewCanvas(60, 50)
 	a, b := At(-1e18, -1e18), At(1e18, 1e18)

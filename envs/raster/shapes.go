@@ -2,10 +2,11 @@ package raster
 
 import "slices"
 
-// maxCorners bounds a polygon's corners.
+// maxCorners is the maximum number of corners of a polygon. It lets scan use an array.
 const maxCorners = 8
 
-// Polygon fills a polygon, its border included. It panics on more than 8 corners.
+// Polygon fills a polygon, its border included (pygame.draw.polygon). It panics if there
+// are no or more than 8 corners.
 func (c *Canvas) Polygon(p []Point, col Color) {
 	if len(p) == 0 || len(p) > maxCorners {
 		panic("raster: a polygon has 1 to 8 corners")
@@ -23,6 +24,8 @@ func (c *Canvas) Polygon(p []Point, col Color) {
 	for y := max(lo.Y, 0); y <= min(hi.Y, c.H-1); y++ {
 		c.scan(p, y, hi.Y, col)
 	}
+	// Inner horizontal edges are drawn separately: scan skips them, and the spans of
+	// their row need not cover them.
 	for i, q := range p {
 		if o := p[(i+len(p)-1)%len(p)]; o.Y == q.Y && lo.Y < q.Y && q.Y < hi.Y {
 			c.span(q.X, o.X, q.Y, col)
@@ -30,8 +33,9 @@ func (c *Canvas) Polygon(p []Point, col Color) {
 	}
 }
 
-// scan fills one row of a polygon. An edge counts from its upper end to before
-// its lower one, but on the last row, where lower ends count.
+// scan fills one row of a polygon between pairs of intersections with its edges. An edge
+// includes its upper end and excludes its lower one, so that a corner between two edges
+// counts once. On the last row, the lower ends are included.
 func (c *Canvas) scan(p []Point, y, last int, col Color) {
 	var cuts [maxCorners]int
 	n := 0
@@ -52,8 +56,8 @@ func (c *Canvas) scan(p []Point, y, last int, col Color) {
 	}
 }
 
-// Disc fills a disc. It covers 2r columns and rows: the centre belongs to the right
-// and lower half.
+// Disc fills a disc (pygame.draw.circle) with the midpoint algorithm. It covers 2r columns
+// and rows: the centre is not a pixel but the corner between four.
 func (c *Canvas) Disc(at Point, r int, col Color) {
 	c.touch(at.X-r, at.Y-r, at.X+r, at.Y+r)
 	f, fx, fy := 1-r, 0, -2*r
@@ -66,7 +70,8 @@ func (c *Canvas) Disc(at Point, r int, col Color) {
 		x++
 		fx += 2
 		f += fx + 1
-		if f >= 0 { // y is about to change: the row is as long as it gets
+		// y is about to change, so this row has reached its full length.
+		if f >= 0 {
 			c.span(at.X-x, at.X+x-1, at.Y+y-1, col)
 			c.span(at.X-x, at.X+x-1, at.Y-y, col)
 		}

@@ -7,7 +7,7 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time
+// Rates of the reference implementation per second of one core's CPU time
 // (docs/sources.md#python-rates): steps without drawing, and steps each with a 224-pixel frame.
 const (
 	originalSteps  = 9_520
@@ -26,7 +26,7 @@ func benchmark(b *testing.B, draw bool, original float64) {
 func BenchmarkStep(b *testing.B)         { benchmark(b, false, originalSteps) }
 func BenchmarkStepAndFrame(b *testing.B) { benchmark(b, true, originalFrames) }
 
-// A reset of the original takes 0.91 ms, and 67 ms where it compiles the model again.
+// A reset of the reference implementation takes 0.91 ms, and 67 ms with a newly compiled model.
 func BenchmarkReset(b *testing.B) {
 	e := made(b)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -37,8 +37,9 @@ func BenchmarkReset(b *testing.B) {
 	b.ReportMetric(float64(b.N)/(envtest.CPUSeconds(b)-before)*0.91e-3, "x_original")
 }
 
-// BenchmarkShareOfC compares steps with MuJoCo's own of the same controls, a
-// thousand at a time in turns: the rest is the way into C and back, and the goal's test.
+// BenchmarkShareOfC compares env steps with MuJoCo's own steps for the same controls,
+// interleaved in blocks of a thousand. The difference is the cost of cgo calls and of the
+// goal's test.
 func BenchmarkShareOfC(b *testing.B) {
 	e, c := made(b), made(b)
 	r := rand.New(rand.NewPCG(1, 1))

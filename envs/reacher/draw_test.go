@@ -17,8 +17,8 @@ func frameOf(t *testing.T, e *testWorld) []byte {
 	return f
 }
 
-// The finger is seen where it is: the camera stands 0.75 m above the middle and sees
-// 45 degrees, the finger's top is 0.02 m high; x goes to the right and y up.
+// The finger is drawn at its position. The camera is 0.75 m above the middle with a field of
+// view of 45 degrees, the finger's top is 0.02 m high; x increases to the right, y upwards.
 func TestFingerIsSeenWhereItIs(t *testing.T) {
 	needOpenGL(t, made(t))
 	perMetre := envs.FrameSize / 2 / math.Tan(math.Pi/8) / (0.75 - 0.02)
@@ -52,7 +52,8 @@ func TestFrameShowsTheArmAlone(t *testing.T) {
 	}
 }
 
-// TestFramesEqualPlainOnes has two worlds take turns, one of which draws its factors.
+// TestFramesEqualPlainOnes compares frames of two worlds, alternately, with a plain renderer's.
+// One of the worlds draws its factors.
 func TestFramesEqualPlainOnes(t *testing.T) {
 	needOpenGL(t, made(t))
 	o := envs.Options{}

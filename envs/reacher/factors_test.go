@@ -13,7 +13,7 @@ import (
 	"scalewm/mujoco"
 )
 
-// varied is a world with options; it skips where make setup could not fetch the library.
+// varied returns a world with options; it skips the test if the library is missing.
 func varied(t *testing.T, o envs.Options) *testWorld {
 	t.Helper()
 	e, err := open(o)
@@ -25,8 +25,8 @@ func varied(t *testing.T, o envs.Options) *testWorld {
 	return e
 }
 
-// Drawn worlds are repeated bit by bit in dataset/replay; here the columns of a drawn
-// world make it again, and a snapshot takes a world back to where it was.
+// dataset/replay compares drawn worlds with recordings bit for bit. This test rebuilds a
+// drawn world from its columns, and restores a world from a snapshot.
 func TestDrawnWorlds(t *testing.T) {
 	o := envs.Options{}
 	for _, f := range factors {
@@ -78,7 +78,7 @@ func TestDensities(t *testing.T) {
 	}
 }
 
-// A visible target is drawn where it is, over the floor and under the arm.
+// A visible target is drawn at its position, above the floor and below the arm.
 func TestVisibleTarget(t *testing.T) {
 	e := varied(t, envs.Options{"rendering.render_target": "1", "target.color": "0,1,0", "target.shape": "0"})
 	needOpenGL(t, e)
@@ -104,9 +104,9 @@ func TestBadFactors(t *testing.T) {
 		o    envs.Options
 		says string
 	}{
-		{envs.Options{"agent.finger_locked": "1"}, "hint: one of agent.color, "}, // not offered
+		{envs.Options{"agent.finger_locked": "1"}, "hint: one of agent.color, "}, // not supported
 		{envs.Options{"agent.arm_density": "2000"}, "2000 is not from 500 to 1500"},
-		{envs.Options{"floor.color": "0,0,0"}, "has not 6 numbers"},
+		{envs.Options{"floor.color": "0,0,0"}, "does not have 6 numbers"},
 		{envs.Options{"target.shape": "0.5"}, "0.5 is not a whole number"},
 	} {
 		if _, err := open(c.o); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -1,9 +1,10 @@
-// Package reacher is Reacher: an arm of two links turns in a horizontal plane,
-// driven by a motor at each joint. It is the Reacher of the DeepMind Control Suite as
-// stable-worldmodel wraps it (task qpos_match), simulated and drawn by MuJoCo itself.
+// Package reacher is the task Reacher: an arm of two links turns in a horizontal plane,
+// driven by a motor at each joint. It is the Reacher of dm_control (the DeepMind Control
+// Suite) with stable-worldmodel's wrapper (task qpos_match).
 //
-// It registers without MuJoCo; making a world needs the library, drawing needs
-// OpenGL too. It knows nothing of data sets or policies' insides.
+// It is simulated and drawn by MuJoCo itself, through package mjenv. The task registers
+// itself without MuJoCo; creating a world needs the library, and drawing needs OpenGL.
+// world.go has the rules, scene.xml the scene.
 package reacher
 
 import (
@@ -17,14 +18,14 @@ import (
 // The world (docs/sources.md#reacher-world). Lengths are in metres, angles in radians.
 const (
 	joints    = 2
-	substeps  = 2    // of 0.02 s, in an env step that does not end in success
-	threshold = 0.05 // the goal is met where every joint is nearer than this
-	// reachOf is where the finger touches the target: the sum of the radii that the
-	// task writes into its model.
+	substeps  = 2    // physics steps of 0.02 s per env step, unless the first one meets the goal
+	threshold = 0.05 // the goal is met if every joint differs from it by less than this
+	// reachOf is the distance at which the finger touches the target: the sum of their radii
+	// in the model that the reference implementation writes.
 	reachOf = 0.015 + 0.01
 )
 
-// wristLimit is the largest angle of the second joint.
+// wristLimit is the limit of the second joint's angle on both sides.
 const wristLimit = 160 * math.Pi / 180
 
 var spec = &envs.Spec{
@@ -68,9 +69,9 @@ var spec = &envs.Spec{
 	Source:   "stable-worldmodel 0.1.1 on dm_control 1.0.44 and MuJoCo 3.11.0; recordings of them",
 }
 
-// factors are those of the original in the order in which it draws them, without
-// agent.finger_locked, which has no effect there. All of them make the original
-// compile its model again, and us too.
+// factors are the factors of the reference implementation in the order in which it draws
+// them, without agent.finger_locked, which has no effect there. Each of them requires a
+// newly compiled model.
 var factors = []envs.Factor{
 	{Name: "agent.color", DType: "float64", High: 1, Init: []float64{0.7, 0.5, 0.3}, Doc: "red, green, blue of both links"},
 	{Name: "agent.arm_density", DType: "float32", Low: 500, High: 1500, Init: []float64{1000}, Doc: "of the first link in kg/m³"},
@@ -82,7 +83,8 @@ var factors = []envs.Factor{
 	{Name: "light.intensity", DType: "float64", High: 1, Init: []float64{0.7}, Doc: "of the light above, per channel"},
 }
 
-// angles writes cosine and sine of each angle.
+// angles writes cosine and sine of each angle, which makes angles comparable without
+// wrapping.
 func angles(dst, q []float64) {
 	for i, a := range q {
 		dst[2*i], dst[2*i+1] = math.Cos(a), math.Sin(a)

@@ -18,7 +18,7 @@ import (
 	"scalewm/mujoco/render"
 )
 
-// testWorld is a world and its laws.
+// testWorld is an Env with access to its World.
 type testWorld struct {
 	*mjenv.Env
 	w *world
@@ -30,7 +30,7 @@ func open(o envs.Options) (*testWorld, error) {
 	return &testWorld{e, w}, err
 }
 
-// made is a new one; it skips where make setup could not fetch the library.
+// made returns a new world; it skips the test if the library is missing.
 func made(t testing.TB) *testWorld {
 	t.Helper()
 	e, err := open(nil)
@@ -42,7 +42,7 @@ func made(t testing.TB) *testWorld {
 	return e
 }
 
-// needOpenGL skips where nothing can draw.
+// needOpenGL skips the test if nothing can draw.
 func needOpenGL(t testing.TB, e *testWorld) {
 	t.Helper()
 	err := e.Frame(make([]byte, envs.FrameBytes))
@@ -59,7 +59,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// at is a world in a state.
+// at returns a world in a state.
 func at(t testing.TB, qpos, qvel [2]float64) *testWorld {
 	t.Helper()
 	e := made(t)
@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 	envtest.Run(t, "reacher")
 }
 
-// Without the library the task is there, and New says what to do.
+// Without the library the task is registered, and the error of New has a hint.
 func TestWithoutTheLibrary(t *testing.T) {
 	const child = "REACHER_TEST_WITHOUT_LIBRARY"
 	if os.Getenv(child) != "" {
@@ -151,7 +151,7 @@ func TestControlOfAnAction(t *testing.T) {
 	}
 }
 
-// The goal is met nearer than 0.05 at both joints, and the step ends where it is.
+// The goal is met if both joints differ by less than 0.05, and the step ends there.
 func TestSuccess(t *testing.T) {
 	below, above := math.Nextafter(0.05, 0), math.Nextafter(0.05, 1)
 	for _, c := range []struct {
@@ -196,7 +196,7 @@ func TestReward(t *testing.T) {
 	}
 }
 
-// The target of a recording is read from target_pos, or seen from the finger.
+// The target of a recording is read from target_pos, or computed from the observation.
 func TestTarget(t *testing.T) {
 	e := made(t)
 	row := envs.Row{"qpos": {0, 0}, "qvel": {0, 0}, "observation": {0, 0, -0.125, 0.0625, 0, 0}}
@@ -223,8 +223,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// Pressed against the wrist's limit the solver's start matters: rows inside an
-// episode restart exactly with it, and not at all without.
+// With the wrist pressed against its limit, the solver's warm start matters: rows inside an
+// episode restart exactly with it; without it, Restart returns ErrNotExact.
 func TestRestartNeedsTheSolversStart(t *testing.T) {
 	e := at(t, [2]float64{0, 2.7}, [2]float64{0, 3})
 	for range 6 {
@@ -252,7 +252,7 @@ func TestRestartNeedsTheSolversStart(t *testing.T) {
 	}
 }
 
-// A world that MuJoCo gives up says so, and is whole after the next reset.
+// A world that diverges returns an error, and is usable again after the next reset.
 func TestDivergence(t *testing.T) {
 	e := at(t, [2]float64{}, [2]float64{})
 	if err := e.SetState(envs.Row{"qpos": {0, 0}, "qvel": {1e300, 0}}); err == nil {
@@ -267,8 +267,8 @@ func TestDivergence(t *testing.T) {
 
 // The published set, 10,000 episodes of 201 rows (docs/sources.md#reacher-data and the authors'
 // cached statistics): means and standard deviations of cosine and sine of both
-// joints, standard deviations of the finger, ranges. Episodes are the unit of
-// chance; 600 of them have standard errors of about 1.5 %.
+// joints, standard deviations of the finger, ranges. Episodes are
+// independent; for 600 of them, standard errors are about 1.5 %.
 func TestUniformMakesThePublishedMoments(t *testing.T) {
 	const episodes = 600
 	e, p := made(t), policy.NewUniform()

@@ -18,17 +18,19 @@ var task = &mjenv.Task{
 	Camera:  "above",
 	Compile: mjenv.Template(scene),
 	Hidden:  []string{mjenv.WarmstartColumn},
+	// Either column is enough to restore the target.
 	Extra:   []string{"target_pos", "observation"},
 }
 
-// world is an arm, and the target of the suite's own tasks.
+// world is one running arm, with the target of dm_control's own reacher tasks.
 type world struct {
 	*mjenv.Physics
-	target   [2]float64
-	finger   []float64 // x, y
-	targetAt []float64 // of the drawn target: x, y, z; empty where it is not drawn
+	target   [2]float64 // x, y
+	finger   []float64  // x, y; MuJoCo's memory
+	targetAt []float64  // position of the mocap body that draws the target; empty if it is not drawn
 }
 
+// Enter fetches the arrays and declares the columns.
 func (w *world) Enter(p *mjenv.Physics) error {
 	finger, err := p.Data.Model().ID(mujoco.ObjGeom, "finger")
 	if err != nil {
@@ -36,15 +38,15 @@ func (w *world) Enter(p *mjenv.Physics) error {
 	}
 	w.Physics = p
 	w.finger = mujoco.Row(p.Data.GeomXPos(), finger, 3)[:2]
-	w.targetAt = p.Data.MocapPos() // the target is the only body that is moved by hand
-	p.Kept = [][]float64{w.target[:]}
+	w.targetAt = p.Data.MocapPos() // the target is the only mocap body
+	p.Saved = [][]float64{w.target[:]}
 	p.Show("finger_pos", w.finger)
 	p.Show("target_pos", w.target[:])
 	p.Compute("observation", w.observation)
 	return nil
 }
 
-// observation rounds to float32 what the original concatenates.
+// observation concatenates the reference implementation's observation, rounded to float32.
 func (w *world) observation(dst []float64) {
 	copy(dst[0:2], w.QPos)
 	dst[2], dst[3] = w.target[0]-w.finger[0], w.target[1]-w.finger[1]
@@ -54,7 +56,7 @@ func (w *world) observation(dst []float64) {
 	}
 }
 
-// Start draws the joints, then the target.
+// Start draws the joints, then the target, in the order of the reference implementation.
 func (w *world) Start(r *rand.Rand) error {
 	uniform := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
 	w.QPos[0], w.QPos[1] = uniform(-math.Pi, math.Pi), uniform(-wristLimit, wristLimit)
@@ -64,8 +66,8 @@ func (w *world) Start(r *rand.Rand) error {
 	return nil
 }
 
-// Set puts the target where the row has it; a recording without target_pos shows it
-// from the finger.
+// Set sets the target. A recording without the column target_pos has it in its observation,
+// relative to the finger.
 func (w *world) Set(row envs.Row) error {
 	if at := row["target_pos"]; at != nil {
 		copy(w.target[:], at)
@@ -73,11 +75,12 @@ func (w *world) Set(row envs.Row) error {
 		w.target = [2]float64{seen[2] + w.finger[0], seen[3] + w.finger[1]}
 	}
 	copy(w.targetAt, w.target[:])
+	// The target's position must be current for the next frame.
 	return w.Forward()
 }
 
-// Control scales the action as the original's wrapper does, which changes its last bits
-// (docs/sources.md#reacher-step).
+// Control maps the action to controls as the wrapper of stable-worldmodel does. The map is
+// the identity in real numbers, but changes the last bits (docs/sources.md#reacher-step).
 func (w *world) Control(action []float64) error {
 	for i, a := range action {
 		w.Ctrl[i] = -1 + (a + 1)
@@ -85,13 +88,14 @@ func (w *world) Control(action []float64) error {
 	return nil
 }
 
-// Drive ends with the physics step that meets the goal.
+// Drive makes the physics steps of an env step. It stops at the one that meets the goal.
 func (w *world) Drive() (s envs.Step, err error) {
 	for s.Substeps < substeps && !s.Terminated {
 		if err := w.Advance(1); err != nil {
 			return s, err
 		}
 		s.Substeps++
+		// The reward counts the physics steps that end with the finger in the target.
 		if w.touches() {
 			s.Reward++
 		}
@@ -100,12 +104,15 @@ func (w *world) Drive() (s envs.Step, err error) {
 	return s, nil
 }
 
-// touches says whether the finger is in the target.
+// touches reports whether the finger is in the target. The conversions prevent a fused
+// multiply-add.
 func (w *world) touches() bool {
 	x, y := w.target[0]-w.finger[0], w.target[1]-w.finger[1]
 	return math.Sqrt(float64(x*x)+float64(y*y)) <= reachOf
 }
 
+// Solved compares both joints with the goal. The shoulder is not wrapped, as in the
+// reference implementation, so a full turn away does not count.
 func (w *world) Solved() bool {
 	return w.HasGoal && math.Abs(w.QPos[0]-w.Goal[0]) < threshold && math.Abs(w.QPos[1]-w.Goal[1]) < threshold
 }

@@ -7,7 +7,7 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time, in Python
+// Rates of the reference implementation per second of one core's CPU time, in Python
 // (docs/sources.md#python-rates): steps without drawing, and 224-pixel frames with a step each.
 const (
 	originalSteps  = 18_000

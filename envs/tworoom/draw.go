@@ -6,34 +6,35 @@ import (
 	"scalewm/envs"
 )
 
-// reach bounds by how much d² of a pixel that a dot changes exceeds the
-// smallest d² in the picture, in units of 2 sd²: below an opacity of 2^-25
-// float32 1-a is 1 and the colour times a is lost; 25 ln 2 = 17.329, the rest is
-// room for rounding.
+// reach bounds how far a dot is visible, in units of 2 sd². A pixel's opacity a is relative
+// to the largest one in the picture, so it is exp(-(d² - dmin²)/2sd²). Below 2^-25, 1-a rounds
+// to 1 in float32 and colour times a is lost, so the pixel does not change. That is at
+// 25 ln 2 = 17.329; 1700/98 = 17.347 leaves room for rounding.
 const reach = 1700.0 / 98
 
-// vanished is a smallest d², in the same units, at which every exponential is 0 in float32.
+// vanished is a value of dmin², in the same units, beyond which every exponential is 0 in
+// float32.
 const vanished = 104
 
-// pen draws the frames of one env. A frame equals, byte for byte, the original's float32
-// formula taken pixel by pixel with a correctly rounded exp (draw_test.go has
-// it so), but costs one exponential a column and a row instead of one a pixel,
-// and only where the dot can be seen.
+// pen draws the frames of one env. A frame equals, byte for byte, the reference
+// implementation's float32 formula evaluated at each pixel with a correctly rounded exp
+// (draw_test.go has that formula). pen needs one exponential per column and row instead of
+// one per pixel, and only where the dot is visible.
 type pen struct {
-	look   *look  // that floor shows
-	floor  []byte // the frame without agent and target
+	look   *look  // the one that floor shows
+	floor  []byte // the frame without agent and target, cached per look
 	ex, ey axis
-	// twoVar is 2 sd² of the dot that is drawn: its opacity is exp(-d²/twoVar),
-	// divided by the largest such value in the picture. It is a float32 number.
+	// twoVar is 2 sd² of the dot being drawn, a float32 number. A pixel's opacity is
+	// exp(-d²/twoVar) divided by the largest such value in the picture. perVar is 1/twoVar.
 	twoVar, perVar float64
 }
 
-// axis is what the dot is along x or along y, pixel by pixel.
+// axis is the contribution of x or of y to a dot, pixel by pixel.
 type axis struct {
-	sq       [envs.FrameSize]float32 // squared distance from the centre, rounded
+	sq       [envs.FrameSize]float32 // squared distance from the centre, rounded to float32
 	exp      [envs.FrameSize]float64 // exp(-sq/twoVar)
-	nearest  int
-	from, to int // the pixels [from, to) that the dot can reach
+	nearest  int                     // the pixel with the smallest sq
+	from, to int                     // the pixels [from, to) that the dot can reach
 }
 
 // fill computes the axis for a dot centred at c.
@@ -52,7 +53,7 @@ func (a *axis) fill(c float32, twoVar float64) {
 	}
 }
 
-// around is the run of pixels round the nearest with sq <= limit.
+// around returns the range of pixels around the nearest one with sq <= limit.
 func (a *axis) around(limit float32) (from, to int) {
 	from, to = a.nearest, a.nearest+1
 	for from > 0 && a.sq[from-1] <= limit {
@@ -64,9 +65,10 @@ func (a *axis) around(limit float32) (from, to int) {
 	return from, to
 }
 
+// newPen returns a pen that has not drawn a floor yet.
 func newPen() *pen { return &pen{floor: make([]byte, envs.FrameBytes)} }
 
-// show draws the empty floor of a look.
+// show draws the empty floor of a look, unless it is the current one.
 func (n *pen) show(l *look) {
 	if n.look == l {
 		return
@@ -80,7 +82,7 @@ func (n *pen) show(l *look) {
 	}
 }
 
-// at is the colour of a pixel of the empty floor.
+// at returns the colour of a pixel of the empty floor.
 func (l *look) at(x, y int) color {
 	const line = 4 // thickness of the outer walls
 	outer := func(v int) bool {
@@ -104,7 +106,7 @@ func (l *look) at(x, y int) color {
 	return l.wall
 }
 
-// draw writes the frame of a state.
+// draw draws the frame of a state into dst: floor, target, agent.
 func (n *pen) draw(dst []byte, s *state) {
 	n.show(s.look)
 	copy(dst, n.floor)
@@ -114,7 +116,7 @@ func (n *pen) draw(dst []byte, s *state) {
 	n.dot(dst, s.agent, s.look.radius, s.look.agent)
 }
 
-// dot lays a dot centred at p over the picture.
+// dot blends a dot with centre p and standard deviation sd over the picture.
 func (n *pen) dot(dst []byte, p point, sd float32, c color) {
 	n.twoVar = float64(float32(2 * float64(sd) * float64(sd)))
 	n.perVar = 1 / n.twoVar
@@ -123,7 +125,7 @@ func (n *pen) dot(dst []byte, p point, sd float32, c color) {
 	nx, ny := n.ex.nearest, n.ey.nearest
 	limit := n.ex.sq[nx] + n.ey.sq[ny]
 	if !(float64(limit) < vanished*n.twoVar) {
-		return // it is far outside the picture
+		return // the dot is so far outside the picture that nothing is visible
 	}
 	limit += float32(reach * n.twoVar)
 	inverse := 1 / float64(n.opacity(nx, ny, 1))
@@ -133,8 +135,8 @@ func (n *pen) dot(dst []byte, p point, sd float32, c color) {
 		row := dst[y*envs.FrameSize*3:][:envs.FrameSize*3]
 		for x := from; x < to; x++ {
 			px, a := row[3*x:3*x+3:3*x+3], n.opacity(x, y, inverse)
-			if paint.twin && px[0] == px[1] && px[1] == px[2] {
-				paint.layTwin(px, a)
+			if paint.equalGB && px[0] == px[1] && px[1] == px[2] {
+				paint.layGrey(px, a)
 			} else {
 				paint.lay(px, a)
 			}
@@ -142,14 +144,16 @@ func (n *pen) dot(dst []byte, p point, sd float32, c color) {
 	}
 }
 
-// opacity is float32(exp(-t)) * inverse, rounded, where t is the float32 chain
-// (sq+sq)/twoVar of the original. The product of the axes' exponentials
-// belongs to the unrounded sum; the difference to t, below 1e-6, is put right
-// by two terms of its series, which leaves an error of 1e-16.
+// opacity returns float32(exp(-t)) * inverse, rounded to float32, where t is the reference
+// implementation's float32 expression (sq+sq)/twoVar.
 //
-// Both divisions of the original, by twoVar and by the largest value, are
-// multiplications in float64 here. The results are the same: a quotient of two
-// float32 numbers keeps 2^-49 of its size away from every rounding boundary.
+// The product of the axes' exponentials is the exponential of the unrounded sum. It differs
+// from t by rest, below 1e-6, which two terms of the series of exp(rest) correct with an
+// error of 1e-16.
+//
+// The reference implementation divides by twoVar and by the largest value; here both are
+// multiplications in float64, which are faster. The results are the same: the quotient of
+// two float32 numbers is at least 2^-49 of its size away from every rounding boundary.
 func (n *pen) opacity(x, y int, inverse float64) float32 {
 	sx, sy := n.ex.sq[x], n.ey.sq[y]
 	t := float32(float64(sx+sy) * n.perVar)
@@ -158,18 +162,19 @@ func (n *pen) opacity(x, y int, inverse float64) float32 {
 	return float32(float64(float32(e+e*rest*(1+rest/2))) * inverse)
 }
 
-// brush is a colour to blend with.
+// brush is a colour to blend with, as float32.
 type brush struct {
 	r, g, b float32
-	twin    bool // green and blue are equal
+	equalGB bool // green and blue are equal
 }
 
+// newBrush returns the brush of a colour.
 func newBrush(c color) brush {
 	return brush{float32(c[0]), float32(c[1]), float32(c[2]), c[1] == c[2]}
 }
 
-// lay blends with opacity a over a pixel, truncating as the original does:
-// white under the faintest red is 254.
+// lay blends with opacity a over a pixel. It truncates as the reference implementation does,
+// so white under the faintest red becomes 254.
 func (c *brush) lay(px []byte, a float32) {
 	px = px[:3:3]
 	under := 1 - a
@@ -178,9 +183,9 @@ func (c *brush) lay(px []byte, a float32) {
 	px[2] = byte(int32(float32(float32(px[2])*under) + float32(c.b*a)))
 }
 
-// layTwin is lay for a grey pixel and a brush of equal green and blue, most of
-// what is drawn by default: equal channels are computed once.
-func (c *brush) layTwin(px []byte, a float32) {
+// layGrey is lay for a grey pixel and a brush with equal green and blue, which covers most
+// pixels with the default colours. It computes the equal channels once.
+func (c *brush) layGrey(px []byte, a float32) {
 	old := float32(float32(px[0]) * (1 - a))
 	px[0] = byte(int32(old + float32(c.r*a)))
 	px[1] = byte(int32(old + float32(c.g*a)))

@@ -8,9 +8,8 @@ import (
 	"scalewm/envs"
 )
 
-// slowDraw is the original's drawing as it is written: every operation in
-// float32, every pixel of the picture, no shortcuts. It is the twin that
-// holds pen.draw in place.
+// slowDraw is stable-worldmodel's drawing code, translated literally: every operation in
+// float32, at every pixel. It is the reference that pen.draw is tested against.
 func slowDraw(dst []byte, s *state) {
 	for i := range envs.FrameSize * envs.FrameSize {
 		c := s.look.at(i%envs.FrameSize, i/envs.FrameSize)

@@ -6,8 +6,9 @@ import (
 	"scalewm/envs"
 )
 
-// factors are those of the original in the order in which it draws them
-// (docs/sources.md#two-room-reset), without wall.border_color, which it never draws with.
+// factors are the factors of the reference implementation in the order in which it draws
+// them (docs/sources.md#two-room-reset). wall.border_color is omitted, because the reference
+// implementation does not use it.
 var factors = []envs.Factor{
 	{Name: "background.color", DType: "uint8", High: 255, Init: []float64{255, 255, 255}, Doc: "red, green, blue of the floor"},
 	{Name: "wall.color", DType: "uint8", High: 255, Init: []float64{0, 0, 0}, Doc: "of all walls"},
@@ -28,29 +29,30 @@ var factors = []envs.Factor{
 	{Name: "rendering.render_target", DType: "int64", High: 1, Init: []float64{0}, Doc: "1: the target is drawn, below the agent"},
 }
 
-// color is red, green, blue of a pixel.
+// color is red, green and blue of a pixel.
 type color [3]byte
 
-// door is a hole in the wall, from its middle along the wall.
+// door is an opening in the wall: its centre along the wall and half its width, in pixels.
 type door struct{ at, half int }
 
-// look is a world with its factors at certain values. It is never changed, so
-// that many states share it.
+// look is the geometry and colours that follow from certain factor values. It is
+// immutable, so states can share it.
 type look struct {
 	values []float64 // of the factors
 
 	floor, wall, doorway, agent, target color
 	radius, targetRadius, speed         float32
 	vertical, showTarget                bool
-	half                                int // the wall covers this much on both sides of its middle
+	half                                int // the wall covers half pixels on both sides of its centre line
 	doors                               []door
-	minSteps                            float64
+	minSteps                            float64 // minimum length of the shortest path, in steps at full speed
 
-	// Where the agent's centre may be, as the original computes it: in float64.
+	// Bounds of the agent's centre, in float64 as in the reference implementation: inside
+	// the outer walls, and at the two faces of the dividing wall.
 	low, high, faceLow, faceHigh float64
 }
 
-// newLook computes geometry and colours from the factors' values.
+// newLook computes the look for a vector of factor values.
 func newLook(v *envs.Variation, values []float64) *look {
 	number := func(name string) float64 { return v.Of(values, name)[0] }
 	paint := func(name string) color {
@@ -68,16 +70,18 @@ func newLook(v *envs.Variation, values []float64) *look {
 	for i := range int(number("door.number")) {
 		l.doors = append(l.doors, door{int(at[i]), int(half[i])})
 	}
+	// From the factor, in float64, and not from the rounded l.radius.
 	r := number("agent.radius")
 	l.low, l.high = borderSize+r, envs.FrameSize-borderSize-r
 	l.faceLow, l.faceHigh = float64(wallCentre-l.half)-r, float64(wallCentre+l.half)+r
 	return l
 }
 
-// passes says whether the agent fits through a door, as the sampler and the expert need to know.
+// passes reports whether the agent fits through a door. The sampler and the expert use it;
+// the dynamics only test the band of the door.
 func (l *look) passes(d door) bool { return float64(d.half) >= doorFit*float64(l.radius) }
 
-// inDoor says whether one at this place along the wall stands in a door's band.
+// inDoor reports whether a coordinate along the wall is in the band of a door.
 func (l *look) inDoor(along float64) bool {
 	for _, d := range l.doors {
 		if float64(d.at-d.half)-doorMargin <= along && along <= float64(d.at+d.half)+doorMargin {
@@ -87,7 +91,8 @@ func (l *look) inDoor(along float64) bool {
 	return false
 }
 
-// place splits a place into across and along the wall, or puts it together again.
+// place converts between floor coordinates and (across, along) the dividing wall, in either
+// direction: for a horizontal wall it swaps the coordinates.
 func (l *look) place(p point) point {
 	if l.vertical {
 		return p
@@ -95,9 +100,10 @@ func (l *look) place(p point) point {
 	return point{p.y, p.x}
 }
 
-// allowed is the original's rule for drawn factors: one door at least lets the
-// agent through, and the agent does not begin in the wall. Where the original
-// would draw a radius and then stop for a door that is too small, it is drawn again.
+// allowed is the reference implementation's constraint on drawn factors: at least one door
+// lets the agent through, and the agent does not start in the wall. The reference
+// implementation may draw a radius for which the doors are too small, and then fails; here
+// the radius is drawn again.
 func (e *env) allowed(name string, values []float64) bool {
 	switch name {
 	case "agent.radius", "door.number":
@@ -111,4 +117,5 @@ func (e *env) allowed(name string, values []float64) bool {
 	return true
 }
 
+// passable reports whether the agent fits through at least one door.
 func (l *look) passable() bool { return slices.ContainsFunc(l.doors, l.passes) }

@@ -11,7 +11,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// everythingVaries draws all factors at every reset.
+// everythingVaries are options with which every reset draws all factors.
 func everythingVaries() envs.Options {
 	o := envs.Options{"sampler": free}
 	for _, f := range factors {
@@ -20,8 +20,8 @@ func everythingVaries() envs.Options {
 	return o
 }
 
-// Every drawn world keeps the original's rules (docs/sources.md#two-room-reset), the columns of
-// the factors tell it, and a row of them makes it again.
+// Every drawn world satisfies the constraints of docs/sources.md#two-room-reset and can be
+// rebuilt from the columns of its factors.
 func TestDrawnWorlds(t *testing.T) {
 	o := everythingVaries()
 	e, again := made(t, o), made(t, nil)
@@ -73,7 +73,7 @@ func TestDrawnWorlds(t *testing.T) {
 	}
 }
 
-// The expert finds the door whichever way the wall stands.
+// The expert finds the door for both orientations of the wall.
 func TestExpertCrossesAHorizontalWall(t *testing.T) {
 	e, p := made(t, envs.Options{"wall.axis": "0", "door.position": "150,0,0", "agent.position": "40,40", "target.position": "60,180"}), policy.NewDoorExpert(0)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -103,9 +103,9 @@ func TestBadFactors(t *testing.T) {
 		says string
 	}{
 		{envs.Options{"agent.colour": "0,0,0"}, "agent.color"},
-		{envs.Options{"agent.color": "0,0"}, "has not 3 numbers"},
+		{envs.Options{"agent.color": "0,0"}, "does not have 3 numbers"},
 		{envs.Options{"agent.color": "0,0,256"}, "256 is not from 0 to 255"},
-		{envs.Options{"agent.color": "0,0,red"}, "is no number"},
+		{envs.Options{"agent.color": "0,0,red"}, "is not a number"},
 		{envs.Options{"agent.color": "0,0,1.5"}, "not a whole number"},
 		{envs.Options{"agent.radius": "NaN"}, "NaN is not from 7 to 14"},
 		{envs.Options{"wall.border_color": "0,0,0"}, "hint: one of sampler, background.color"},

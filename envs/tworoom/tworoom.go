@@ -1,10 +1,13 @@
-// Package tworoom is Two-Room: a dot walks on a 224-pixel floor that a wall
-// with one door divides, from a random place to a hidden target in the other
-// room. States, distances and flags equal those of the original to the bit:
-// everything is computed in float32 and in the original's order of operations,
-// with explicit conversions so that no compiler may fuse a product into a sum.
+// Package tworoom is the task Two-Room, a port of stable-worldmodel's environment: a dot
+// moves on a 224-pixel floor that a wall with a door divides, from a random position to a
+// target in the other room.
 //
-// It knows nothing of data sets or policies' insides.
+// States, distances and flags equal those of the reference implementation bit for bit.
+// Everything is computed in float32 and in its order of operations, with explicit
+// conversions so that no compiler may fuse a product and a sum. Frames are equal too.
+//
+// The task registers itself as "tworoom". Its files: env.go has the dynamics, factors.go
+// what may vary, sampler.go the start of an episode, draw.go the frames.
 package tworoom
 
 import (
@@ -12,17 +15,17 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world in pixels; x runs right, y down (docs/sources.md#two-room-world). What may vary is
-// in factors.go.
+// Dimensions in pixels; x increases to the right, y downwards
+// (docs/sources.md#two-room-world). What may vary is in factors.go.
 const (
-	borderSize  = 14   // the walls round the floor are drawn in columns and rows 10..13 and 210..213
-	wallCentre  = 112  // where the dividing wall is, across it
-	maxDoors    = 3    // in the wall
-	doorMargin  = 1.75 // the band in which one passes is wider than the door by this
-	doorFit     = 1.1  // half a door that lets an agent through, in radii of the agent
-	reachedAt   = 16   // the episode ends nearer than this
-	pushBack    = 0.5  // a wall throws the agent this far back from its face
-	actionNoise = 2.0  // of the expert's logged actions
+	borderSize  = 14   // the outer walls are drawn in columns and rows 10..13 and 210..213
+	wallCentre  = 112  // coordinate of the dividing wall's centre line
+	maxDoors    = 3    // maximum number of doors in the wall
+	doorMargin  = 1.75 // the passable band extends beyond the door by this on both sides
+	doorFit     = 1.1  // minimum half width of a passable door, in radii of the agent
+	reachedAt   = 16   // the episode ends at a smaller distance from the target
+	pushBack    = 0.5  // distance from the wall's face at which a collision stops the agent
+	actionNoise = 2.0  // standard deviation of the noise in the expert's recorded actions
 )
 
 var spec = &envs.Spec{

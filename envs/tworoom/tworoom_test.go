@@ -31,7 +31,7 @@ func at(t *testing.T, x, y float64) *env {
 	return e
 }
 
-// The walk of docs/sources.md#two-room-golden, computed there with the original's formulas: into
+// The walk of docs/sources.md#two-room-golden, computed there with stable-worldmodel's formulas: into
 // the wall, along it, through the door, and out of the door's band inside the passage.
 func TestGoldenWalk(t *testing.T) {
 	e := at(t, 60, 112)
@@ -87,7 +87,7 @@ func TestGoldenPixels(t *testing.T) {
 
 func TestTermination(t *testing.T) {
 	for _, c := range []struct {
-		x    float32 // of the target, the agent stands at (60, 112)
+		x    float32 // of the target; the agent is at (60, 112)
 		want bool
 	}{{60, true}, {75, true}, {math.Nextafter32(76, 0), true}, {76, false}, {77, false}} {
 		e := at(t, 60, 112)
@@ -101,7 +101,7 @@ func TestTermination(t *testing.T) {
 	}
 }
 
-// fma32 against exact arithmetic, with addends that make float64 sums inexact.
+// Comparison of fma32 with exact arithmetic, with addends for which float64 sums are inexact.
 func TestFMA32IsRoundedOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 20000 {
@@ -113,8 +113,8 @@ func TestFMA32IsRoundedOnce(t *testing.T) {
 			t.Fatalf("%v² + %v = %v, exactly rounded %v", x, z, got, want)
 		}
 	}
-	// x*y + z lies 2^-54 below a tie of float32, which a float64 sum rounds to
-	// the tie and then, wrongly, up.
+	// x*y + z is 2^-54 below a float32 tie. A float64 sum rounds it to the tie, and then,
+	// wrongly, up.
 	x, y := float32(math.Ldexp(1+math.Ldexp(1, -20), -7)), float32(math.Ldexp(1-math.Ldexp(1, -20), -7))
 	z := float32(math.Ldexp(1+math.Ldexp(1, -23), 10))
 	if got := fma32(x, y, z); got != z {
@@ -128,8 +128,8 @@ func TestFMA32IsRoundedOnce(t *testing.T) {
 	}
 }
 
-// Every draw of the constrained sampler keeps the rule of docs/sources.md#two-room-data; the
-// free one breaks it often. Positions fill the published range 14.02..208.98.
+// Every draw of the constrained sampler satisfies the rule of docs/sources.md#two-room-data;
+// the free sampler often violates it. Positions fill the published range 14.02..208.98.
 func TestSamplers(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	lo, hi := point{300, 300}, point{}
@@ -149,7 +149,7 @@ func TestSamplers(t *testing.T) {
 		if err := f.Reset(r); err != nil {
 			t.Fatal(err)
 		}
-		if f.s.look.far(f.s.agent, f.s.target) {
+		if f.s.look.farEnough(f.s.agent, f.s.target) {
 			kept++
 		}
 	}
@@ -162,9 +162,9 @@ func TestSamplers(t *testing.T) {
 }
 
 // The published set has 920,809 rows in 10,000 episodes, mean 92.08
-// (docs/sources.md#two-room-data), counted with the row of the reset; a length has standard deviation
-// 14.6, so that two such means differ by 0.2. Its moments are not published;
-// those here are of 50,000 other episodes of ours.
+// (docs/sources.md#two-room-data), including the row of the reset. A length has standard deviation 14.6,
+// so two such means differ by 0.2. The moments of the set are not published; those here were
+// computed from 50,000 other episodes of this implementation.
 func TestExpertMakesThePublishedLengths(t *testing.T) {
 	const episodes = 10_000
 	rows, sum, sq := 0.0, [2]float64{}, [2]float64{}

@@ -13,9 +13,9 @@ import (
 	_ "scalewm/envs/tworoom"
 )
 
-// BenchmarkWorlds steps, or steps and draws, 64 worlds on 1 and 2 workers under
-// uniform actions. It reports world steps per second by the clock and per second
-// of processor time; on an idle machine the first is the second times the workers.
+// BenchmarkWorlds steps, or steps and draws, 64 worlds on 1 and 2 workers with uniform
+// actions. It reports world steps per second of wall time and of CPU time. On an idle machine
+// the first is the second times the number of workers.
 func BenchmarkWorlds(b *testing.B) {
 	for _, name := range envs.Names() {
 		for _, draw := range []string{"step", "frame"} {
@@ -40,7 +40,7 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 			b.Fatal(err)
 		}
 	}
-	w := vector.Of(made, workers)
+	w := vector.New(made, workers)
 	defer w.Close()
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range n {
@@ -56,13 +56,13 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 		actions[i] = lo + (hi-lo)*r.Float64()
 	}
 	frame := func(i int) error { return w.World(i).Frame(frames[i*envs.FrameBytes:][:envs.FrameBytes]) }
-	if err := w.Each("drawing", 0, n, frame); err != nil { // some worlds paint what never changes when they are first drawn
+	if err := w.Each("drawing", 0, n, frame); err != nil { // the first frame of some worlds draws what never changes
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	before := envtest.CPUSeconds(b)
 	for b.Loop() {
-		// Other actions for every world at each step.
+		// Different actions for each world and step.
 		first := actions[0]
 		copy(actions, actions[1:])
 		actions[len(actions)-1] = first

@@ -1,8 +1,8 @@
-// Package vector works with n worlds of one task on several cores. It changes nothing
-// that a world does: the numbers and pixels are those of the worlds one by one,
-// whatever the number of workers.
+// Package vector steps and draws n worlds of one task on several cores. Each world
+// computes the same numbers and pixels as it would alone, whatever the number of workers.
 //
-// It knows tasks only through envs, and nothing of policies or episodes.
+// It uses tasks only through package envs, and contains nothing about policies or
+// episodes.
 package vector
 
 import (
@@ -15,37 +15,39 @@ import (
 	"scalewm/envs"
 )
 
-// Worlds are n worlds of one task, numbered from 0. One goroutine at a time
-// uses them; the calls come back when all worlds are served.
+// Worlds is a list of worlds of one task, numbered from 0. It must be used by one
+// goroutine at a time. Calls return when all worlds are done.
 type Worlds struct {
 	worlds  []envs.Env
-	workers int
-	errs    []error // of the call in progress, one a world
+	workers int     // goroutines of Each, the caller's included
+	errs    []error // of the call in progress, one per world
 }
 
-// Of puts worlds of one task side by side for the given number of workers, of which the
-// caller's goroutine is one (0: one a core). Close closes them.
-func Of(made []envs.Env, workers int) *Worlds {
+// New returns the given worlds of one task, to be served by the given number of workers,
+// of which the caller's goroutine is one. 0 workers means one per core. Worlds.Close
+// closes the worlds.
+func New(worlds []envs.Env, workers int) *Worlds {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	return &Worlds{worlds: made, workers: max(1, min(workers, len(made))), errs: make([]error, len(made))}
+	return &Worlds{worlds: worlds, workers: max(1, min(workers, len(worlds))), errs: make([]error, len(worlds))}
 }
 
-// World is world i itself. Only the work of Each may use it during a call.
+// World returns world i. During a call of Each, only its function work may use it.
 func (w *Worlds) World(i int) envs.Env { return w.worlds[i] }
 
-// Replace puts another world of the task in the place of world i, which it closes.
+// Replace closes world i and puts another world of the task in its place.
 func (w *Worlds) Replace(i int, e envs.Env) error {
 	old := w.worlds[i]
 	w.worlds[i] = e
 	return old.Close()
 }
 
-// Each does work for the worlds from ... to-1. Where it fails for some, it is done for the
-// others nevertheless, and the error names the first of those that failed. Goroutines claim
-// runs of neighbours: enough runs to balance slow worlds, and long enough that a fast step
-// outweighs the claim.
+// Each calls work(i) for the worlds from <= i < to. If it fails for some, it is still
+// called for the others, and the error names the first world that failed.
+//
+// Workers claim runs of consecutive worlds from an atomic counter. There are enough runs to
+// balance slow worlds, and each is long enough that even fast steps outweigh the claim.
 func (w *Worlds) Each(what string, from, to int, work func(i int) error) error {
 	const runsPerWorker = 8
 	length := max(1, (to-from)/(w.workers*runsPerWorker))
@@ -61,6 +63,7 @@ func (w *Worlds) Each(what string, from, to int, work func(i int) error) error {
 			}
 		}
 	}
+	// The caller's goroutine is a worker, so that one worker starts no goroutine.
 	var others sync.WaitGroup
 	for range min(w.workers, (to-from+length-1)/length) - 1 {
 		others.Go(serve)
@@ -75,7 +78,7 @@ func (w *Worlds) Each(what string, from, to int, work func(i int) error) error {
 	return nil
 }
 
-// Close closes the worlds.
+// Close closes all worlds and returns all their errors.
 func (w *Worlds) Close() error {
 	var errs []error
 	for i, e := range w.worlds {
@@ -87,6 +90,7 @@ func (w *Worlds) Close() error {
 	return errors.Join(errs...)
 }
 
+// failed adds the world's number to an error.
 func (w *Worlds) failed(what string, i int, err error) error {
 	return fmt.Errorf("%s world %d of %d: %w", what, i, len(w.worlds), err)
 }

@@ -10,20 +10,20 @@ import (
 	"scalewm/envs"
 )
 
-// Real tasks are compared with the same worlds one by one in envs/envtest; here a counter
-// is the world, which can be made to fail.
+// counter is a world that counts steps and can be made to fail. envs/envtest compares worlds
+// of real tasks with the same worlds run one by one.
 type counter struct {
 	calls      int
 	fail, shut error
 	closed     *int
-	envs.Env   // what Worlds never calls
+	envs.Env   // the methods that Worlds does not call
 }
 
 func (c *counter) count() error { c.calls++; return c.fail }
 
 func (c *counter) Close() error { *c.closed++; return c.shut }
 
-// counters are n worlds of counters side by side, and how many of them are closed.
+// counters returns Worlds of n counters, and how many of them have been closed.
 func counters(n, workers int) (w *Worlds, all []*counter, closed *int) {
 	closed = new(int)
 	var made []envs.Env
@@ -31,11 +31,11 @@ func counters(n, workers int) (w *Worlds, all []*counter, closed *int) {
 		all = append(all, &counter{closed: closed})
 		made = append(made, all[len(all)-1])
 	}
-	return Of(made, workers), all, closed
+	return New(made, workers), all, closed
 }
 
-// Every world of the range is served once a call, for any numbers of worlds and workers,
-// more workers than worlds and a last run that is not full included.
+// Every world in the range is served once per call, for any numbers of worlds and workers,
+// including more workers than worlds and an incomplete last run.
 func TestEveryWorldOnce(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 33, 100} {
 		for _, workers := range []int{0, 1, 2, 3, 40} {
@@ -58,8 +58,8 @@ func TestEveryWorldOnce(t *testing.T) {
 	}
 }
 
-// The error is of the first world that failed, not of the first in time, the
-// others are served, and the next call is not held up by it.
+// The error is that of the failed world with the lowest number, not of the first in time. The
+// others are served, and the next call works.
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	w, all, _ := counters(50, 3)
@@ -97,7 +97,7 @@ func TestClose(t *testing.T) {
 	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "closing world 6 of 8: stuck") || *closed != 8 {
 		t.Errorf("%v, %d worlds closed", err, *closed)
 	}
-	for range 1000 { // the workers end when they are next scheduled
+	for range 1000 { // workers end when they are next scheduled
 		if runtime.NumGoroutine() <= before {
 			return
 		}

@@ -11,29 +11,31 @@ import (
 	"scalewm/mujoco/internal/mjc"
 )
 
-// The environment variables, the same as MuJoCo's Python package reads.
+// The environment variables, which MuJoCo's Python package reads too.
 const (
 	backendVariable = "MUJOCO_GL"
 	deviceVariable  = "MUJOCO_EGL_DEVICE_ID"
 )
 
-// ErrNoOpenGL is wrapped by New's error where nothing can draw.
+// ErrNoOpenGL is wrapped by the error of New if no OpenGL implementation works.
 var ErrNoOpenGL = errors.New("render: no off-screen OpenGL")
 
-// attempt is one backend to try.
+// attempt is one backend to try. device is an EGL device index, or -1 for the first
+// that works.
 type attempt struct {
 	name    string
 	backend mjc.Backend
 	device  int
 }
 
-// attempts reads the environment; getenv is os.Getenv outside tests.
+// attempts returns the backends to try, in order, according to the environment. Tests
+// pass their own getenv.
 func attempts(getenv func(string) string) ([]attempt, error) {
 	device := -1
 	if s := getenv(deviceVariable); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%w: %s=%s is no device number (hint: 0 is the first, unset takes what works)", ErrNoOpenGL, deviceVariable, s)
+			return nil, fmt.Errorf("%w: %s=%s is not a device index (hint: 0 is the first; if unset, the first that works is used)", ErrNoOpenGL, deviceVariable, s)
 		}
 		device = n
 	}
@@ -50,7 +52,8 @@ func attempts(getenv func(string) string) ([]attempt, error) {
 	}
 }
 
-// choose opens the first backend that works and gives its name.
+// choose opens the first backend that works and returns its name. If none works, the
+// error contains the reason for each.
 func choose(list []attempt, open func(mjc.Backend, int) error) (string, error) {
 	text := ""
 	for _, a := range list {
@@ -60,20 +63,21 @@ func choose(list []attempt, open func(mjc.Backend, int) error) (string, error) {
 		}
 		text += fmt.Sprintf("; %s: %v", a.name, err)
 	}
-	hint := "apt-get install -y libegl1 libgl1-mesa-dri, or libosmesa6; scalewm doctor shows what is there"
+	hint := "apt-get install -y libegl1 libgl1-mesa-dri, or libosmesa6; scalewm doctor lists what is installed"
 	if len(list) == 1 {
 		hint = "unset " + backendVariable + " to try EGL and OSMesa; " + hint
 	}
 	return "", fmt.Errorf("%w%s (hint: %s)", ErrNoOpenGL, text, hint)
 }
 
-// backend chooses once for the process.
+// backend selects the backend of the process on first use.
 var backend = sync.OnceValues(func() (string, error) {
 	list, err := attempts(os.Getenv)
 	if err != nil {
 		return "", err
 	}
-	runtime.LockOSThread() // a context is tried, and belongs to a thread
+	// Opening a backend makes a test context current, which is a property of the OS thread.
+	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return choose(list, mjc.OpenGL)
 })

@@ -3,7 +3,7 @@ package render
 import "testing"
 
 // BenchmarkFrame draws 224 x 224 pixels of a small scene with shadows, reflection and
-// four samples a pixel.
+// four samples per pixel.
 func BenchmarkFrame(b *testing.B) {
 	m, d := scene(b)
 	r := newRenderer(b, m, 224, 224)
@@ -15,7 +15,7 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "frames/s")
 }
 
-// BenchmarkNew makes and closes a renderer.
+// BenchmarkNew measures creating and closing a renderer.
 func BenchmarkNew(b *testing.B) {
 	m, _ := scene(b)
 	for b.Loop() {

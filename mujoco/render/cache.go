@@ -10,58 +10,61 @@ import (
 	"scalewm/mujoco"
 )
 
-// patience is how long a graphics card may take for a frame; one that hangs never
-// comes to an end by itself. Software may be slow on a busy machine, but does not hang.
-const patience = time.Minute
+// frameTimeout is the time a graphics card may take for a frame. A driver that hangs
+// never returns. Software rendering can be slow on a busy machine but does not hang,
+// so it has no limit.
+const frameTimeout = time.Minute
 
-// Cache draws any of many models in one size. It keeps the renderers of the models
-// drawn last, since making one costs as much as ten frames, and closes the others.
-// Calls from several goroutines take turns.
+// Cache draws any number of models at one frame size. It retains the renderers of the
+// models drawn last, since creating one costs as much as ten frames, and closes the
+// least recently used. Calls from several goroutines are serialised.
 type Cache struct {
-	keep, width, height int
-	patience            time.Duration
-	turn                sync.Mutex
-	used                []*Renderer // the last used at the end
+	keep, width, height int // keep is the maximum number of renderers
+	timeout             time.Duration
+	mu                  sync.Mutex
+	used                []*Renderer // least recently used first
 }
 
-// NewCache makes a cache of at most keep renderers; each is made at its first frame.
+// NewCache returns a cache of at most keep renderers, for frames of width x height
+// pixels. It creates each renderer when its model is first drawn.
 func NewCache(keep, width, height int) *Cache {
-	return &Cache{keep: keep, width: width, height: height, patience: patience}
+	return &Cache{keep: keep, width: width, height: height, timeout: frameTimeout}
 }
 
-// Render is Renderer.Render with the renderer of the data's model. A frame that a
-// graphics card does not draw within a minute is given up.
+// Render calls Renderer.Render on the renderer of the data's model. If a graphics card
+// takes longer than a minute, Render abandons the frame and returns an error.
 func (c *Cache) Render(ctx context.Context, d *mujoco.Data, camera int, dst []byte) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	r, err := c.of(d.Model())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.renderer(d.Model())
 	if err != nil {
 		return err
 	}
 	if !r.info.Software() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.patience, errHangs)
+		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errHangs)
 		defer cancel()
 	}
 	return r.Render(ctx, d, camera, dst)
 }
 
-// errHangs is why a watched frame is given up.
+// errHangs is the cause of the timeout error.
 var errHangs = errors.New("the graphics card does not answer")
 
-// OneCore is the environment of a process that is to draw on one core; nil where a
-// graphics card draws, and before the first frame.
+// OneCore returns environment variables that restrict a process to draw on one core. It
+// returns nil if a graphics card draws, and before the first frame.
 func (c *Cache) OneCore() []string {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.used) == 0 || !c.used[0].info.Software() {
 		return nil
 	}
-	return []string{"LP_NUM_THREADS=0"} // of llvmpipe
+	return []string{"LP_NUM_THREADS=0"} // llvmpipe then draws on the calling thread
 }
 
-// of finds a model's renderer or makes it, and moves it to the end.
-func (c *Cache) of(m *mujoco.Model) (r *Renderer, err error) {
+// renderer returns the renderer of m, creating it if necessary, and marks it as the
+// most recently used.
+func (c *Cache) renderer(m *mujoco.Model) (r *Renderer, err error) {
 	i := slices.IndexFunc(c.used, func(r *Renderer) bool { return r.model == m })
 	if i >= 0 {
 		r = c.used[i]

@@ -11,11 +11,11 @@ import (
 	"scalewm/mujoco"
 )
 
-// Three models through a cache of two: each is drawn as a renderer of its own draws
-// it, and the one not used for longest is closed.
+// Three models share a cache of two renderers. Each frame must equal that of a separate
+// renderer, and the least recently used renderer must be closed.
 func TestCacheDrawsManyModels(t *testing.T) {
 	first, _ := scene(t)
-	newRenderer(t, first, 64, 48) // skips where nothing can draw
+	newRenderer(t, first, 64, 48) // skips if nothing can draw
 	c := NewCache(2, 64, 48)
 	var models []*mujoco.Model
 	var data []*mujoco.Data
@@ -50,11 +50,11 @@ func TestCacheDrawsManyModels(t *testing.T) {
 	}
 }
 
-// A graphics card that hangs, which a renderer's thread that waits stands for: the
-// frame is given up, and the next ones are refused.
+// A blocked renderer thread simulates a graphics card that hangs: the frame is abandoned,
+// and later frames return the same error.
 func TestCacheGivesUpOnACard(t *testing.T) {
 	m, d := scene(t)
-	newRenderer(t, m, 16, 16) // skips where nothing can draw
+	newRenderer(t, m, 16, 16) // skips if nothing can draw
 	c := NewCache(1, 16, 16)
 	if c.OneCore() != nil {
 		t.Error("before the first frame it is known what draws")
@@ -72,9 +72,9 @@ func TestCacheGivesUpOnACard(t *testing.T) {
 		<-hold
 		usual()
 	}
-	r.info.Renderer, c.patience = "a card", time.Microsecond
+	r.info.Renderer, c.timeout = "a card", time.Microsecond
 	err := c.Render(t.Context(), d, 0, frame)
-	for ; strings.Contains(err.Error(), "not drawn"); c.patience *= 2 { // it ended before the frame began
+	for ; strings.Contains(err.Error(), "not drawn"); c.timeout *= 2 { // the timeout ended before the frame began
 		err = c.Render(t.Context(), d, 0, frame)
 	}
 	if !errors.Is(err, errHangs) || !strings.Contains(err.Error(), "(hint:") {

@@ -21,7 +21,7 @@ func Example() {
   </worldbody>
 </mujoco>`, nil)
 	if errors.Is(err, mujoco.ErrNoLibrary) {
-		fmt.Println("the ball is redder than the floor") // nothing to draw with
+		fmt.Println("the ball is redder than the floor") // no OpenGL
 		return
 	}
 	defer m.Close()

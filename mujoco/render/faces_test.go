@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// burr is a mesh of rings of n spikes, whose triangles are thin: vertices and faces as MuJoCo reads them.
+// burr returns a spiky sphere of n rings, whose triangles are thin: vertices and faces in
+// MJCF's notation.
 func burr(n int, r *rand.Rand) (vertices, faces string) {
 	var v, f strings.Builder
 	for i := range n {
@@ -26,8 +27,9 @@ func burr(n int, r *rand.Rand) (vertices, faces string) {
 	return v.String(), f.String()
 }
 
-// TestSeenFacesEqualAll compares frames byte by byte where faces are small, thin, turned away, cut by the camera's
-// planes, behind it or all around it, in the picture, in a mirror and in two lights' shadow maps.
+// TestSeenFacesEqualAll compares frames with and without face selection, byte by byte. Faces
+// are small, thin, facing away, clipped by the near and far planes, behind the camera or
+// around it, in the image, in a mirror and in the shadow maps of two lights.
 func TestSeenFacesEqualAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	fineV, fineF := burr(64, r)
@@ -46,9 +48,9 @@ func TestSeenFacesEqualAll(t *testing.T) {
 	<geom type="ellipsoid" size=".1 .2 .1" pos="0 0 .3"/><geom type="capsule" size=".03 .2" pos=".2 0 0"/></body>
 	<body><freejoint/><geom type="box" size=".001 .001 .001" contype="0" conaffinity="0"/><camera name="eye"/></body>
 	</worldbody></mujoco>`)
-	kept, plain := twins(t, m, 64, 56)
-	// Among the reaches of the eye are one inside the meshes, one that makes points of them and some at which the fine mesh
-	// has about a triangle a sample.
+	kept, plain := pair(t, m, 64, 56)
+	// Distances of the camera from the mesh: inside it, so far that it is a point, and some at
+	// which the fine mesh has about one triangle per sample.
 	reaches := []float64{0.05, 0.2, 0.3, 0.6, 1, 2, 5, 15}
 	for i := range 64 {
 		q := d.QPos()
@@ -59,7 +61,7 @@ func TestSeenFacesEqualAll(t *testing.T) {
 			q[k], q[7+k] = 0.2*q[k], 0.4*q[7+k]
 		}
 		q[2], q[9] = q[2]+0.3, q[9]+0.3
-		// The eye looks along its -z; half of the time at the fine mesh.
+		// The camera looks along its -z, in every second frame at the fine mesh.
 		at, away := q[14:17], reaches[i%len(reaches)]/math.Sqrt(q[14]*q[14]+q[15]*q[15]+q[16]*q[16])
 		for k := range at {
 			at[k] = at[k] * away

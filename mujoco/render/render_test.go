@@ -18,7 +18,7 @@ import (
 
 const width, height = 120, 90 // of the recorded frames
 
-// scene loads testdata/scene.xml; it skips where there is no library or no OpenGL.
+// scene loads testdata/scene.xml; it skips the test if there is no MuJoCo.
 func scene(t testing.TB) (*mujoco.Model, *mujoco.Data) {
 	t.Helper()
 	xml, err := os.ReadFile("testdata/scene.xml")
@@ -28,7 +28,7 @@ func scene(t testing.TB) (*mujoco.Model, *mujoco.Data) {
 	return m, d
 }
 
-// world is a model with data; it skips where there is no library.
+// world returns a model with data. It skips the test if there is no MuJoCo.
 func world(t testing.TB, xml string) (*mujoco.Model, *mujoco.Data) {
 	t.Helper()
 	m, err := mujoco.LoadXML(xml, nil)
@@ -43,8 +43,8 @@ func world(t testing.TB, xml string) (*mujoco.Model, *mujoco.Data) {
 	return m, d
 }
 
-// twins are a renderer and its plain twin.
-func twins(t testing.TB, m *mujoco.Model, w, h int) (kept, plain *Renderer) {
+// pair returns a renderer and the plain renderer that is its reference.
+func pair(t testing.TB, m *mujoco.Model, w, h int) (kept, plain *Renderer) {
 	t.Helper()
 	kept = newRenderer(t, m, w, h)
 	plain, err := NewPlain(m, w, h)
@@ -78,7 +78,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// recorded reads a frame that the Python package drew: see testdata/peers.py.
+// recorded reads a frame drawn by MuJoCo's Python package: see testdata/peers.py.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name+".png"))
@@ -96,8 +96,8 @@ func recorded(t *testing.T, name string) []byte {
 	return out
 }
 
-// sameFrame wants equal bytes from the OpenGL of the recording, and from another a
-// picture of the same: at most 2 % of the bytes further away than 16 levels.
+// sameFrame requires equal bytes if this machine has the OpenGL of the recording. With
+// another OpenGL, at most 2 % of the bytes may differ by more than 16 levels.
 func sameFrame(t *testing.T, r *Renderer, name string, got []byte) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/frames.json")
@@ -134,7 +134,7 @@ func TestFramesEqualPython(t *testing.T) {
 		}
 		sameFrame(t, r, "side_"+at, draw(t, r, d, side))
 	}
-	// Colours and lights of the live model, without a new renderer.
+	// Changed colours and lights are visible without a new renderer.
 	box, err := m.ID(mujoco.ObjGeom, "box")
 	must(t, err)
 	copy(mujoco.Row(mujoco.Array[float32](m, "geom_rgba"), box, 4), []float32{1, 1, 0, 1})
@@ -142,14 +142,14 @@ func TestFramesEqualPython(t *testing.T) {
 	sameFrame(t, r, "recoloured", draw(t, r, d, side))
 }
 
-// TestBackends draws the same frames with each backend, in a process of its own
-// since one process has one.
+// TestBackends draws the same frames with each backend, each in a separate process because
+// a process can use only one.
 func TestBackends(t *testing.T) {
 	scene(t)
 	for name, env := range map[string][]string{
 		"EGL":    {"MUJOCO_GL=egl"},
 		"OSMesa": {"MUJOCO_GL=osmesa"},
-		// With an EGL that has no such device, OSMesa draws, and nothing of EGL is in its way.
+		// If EGL has no such device, OSMesa draws, and MuJoCo must not find EGL's functions.
 		"OSMesa after EGL": {"MUJOCO_GL=", "MUJOCO_EGL_DEVICE_ID=99"},
 	} {
 		want, _, _ := strings.Cut(name, " ")
@@ -229,14 +229,14 @@ func TestRendererErrors(t *testing.T) {
 	}
 }
 
-// TestGivenUpFrame has the renderer's thread wait, as in a driver that hangs.
+// TestGivenUpFrame blocks the renderer's thread, as a hanging driver would.
 func TestGivenUpFrame(t *testing.T) {
 	m, d := scene(t)
 	r := newRenderer(t, m, 16, 16)
 	frame := make([]byte, r.Bytes())
 	ctx, cancel := context.WithCancel(t.Context())
 	hold := make(chan struct{})
-	err := r.within(ctx, func() {
+	err := r.doWithin(ctx, func() {
 		cancel()
 		<-hold
 	})

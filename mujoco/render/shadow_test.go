@@ -7,11 +7,12 @@ import (
 	"scalewm/mujoco"
 )
 
-// TestKeptShadowsEqualPlainOnes compares frames byte by byte while things fall, rest and jump, worlds take
-// turns in one renderer, and light, sizes and colours change.
+// TestKeptShadowsEqualPlainOnes compares frames with and without caches, byte by byte, while
+// objects fall, rest and jump, two simulations alternate in one renderer, and light, sizes
+// and colours change.
 func TestKeptShadowsEqualPlainOnes(t *testing.T) {
 	t.Run("mirror", func(t *testing.T) { keptEqualPlain(t, true) })
-	t.Run("no mirror", func(t *testing.T) { keptEqualPlain(t, false) }) // the floor's picture is kept too
+	t.Run("no mirror", func(t *testing.T) { keptEqualPlain(t, false) }) // the first draw is cached too
 }
 
 func keptEqualPlain(t *testing.T, mirror bool) {
@@ -22,7 +23,7 @@ func keptEqualPlain(t *testing.T, mirror bool) {
 	other, err := m.NewData()
 	must(t, err)
 	t.Cleanup(other.Close)
-	r, plain := twins(t, m, width, height)
+	r, plain := pair(t, m, width, height)
 	box, err := m.ID(mujoco.ObjGeom, "box")
 	must(t, err)
 	for i := range 54 {
@@ -41,7 +42,7 @@ func keptEqualPlain(t *testing.T, mirror bool) {
 		case i == 41:
 			mujoco.Array[float64](m, "geom_pos")[2] -= 0.1 // the floor
 		case i == 45:
-			mujoco.Array[float64](m, "cam_pos")[2] = -1 // under it
+			mujoco.Array[float64](m, "cam_pos")[2] = -1 // below it
 		case i == 49:
 			mujoco.Array[float64](m, "cam_pos")[2] = 1
 		case i > 22 && i < 32 && i%2 == 0:

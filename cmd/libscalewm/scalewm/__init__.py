@@ -1,8 +1,15 @@
-"""Worlds of scalewm for Python, and its evaluation.
+"""Simulated worlds of scalewm for Python, its trained models, data sets and evaluation.
 
-The five tasks are registered with gymnasium as soon as both packages are imported; this one does not import
-gymnasium, which takes longer than all of it. The library behind them is opened when the first world is used, so
-that a process may fork before that.
+    import gymnasium, scalewm
+    env = gymnasium.make("scalewm/TwoRoom-v0")    # one world
+    envs = gymnasium.make_vec("scalewm/TwoRoom-v0", num_envs=64)    # many worlds, one call per step
+
+    model = scalewm.load("runs/scale")            # encode, rollout, cost
+    scalewm.evaluate(model, "tworoom", "data.h5", "results", name="mine")
+
+The five tasks are registered with gymnasium as soon as both packages have been imported. This
+package does not import gymnasium itself, which would take longer than the rest of the import.
+The C library is opened when it is first used, so a process may fork before that.
 """
 
 import sys
@@ -15,7 +22,8 @@ from .worlds import Worlds
 
 __all__ = ["IDS", "Dataset", "Env", "Error", "Model", "VectorEnv", "Worlds", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
 
-# Ids, tasks and the longest collected episode of each (a test holds them to the library's own).
+# Ids, task names, and the maximum length of a collected episode. A test compares them with the
+# library's. They are written here so that importing the package does not open the library.
 IDS = {
     "scalewm/TwoRoom-v0": ("tworoom", 100),
     "scalewm/PushT-v0": ("pusht", 246),
@@ -36,7 +44,7 @@ def register():
 
 
 def __getattr__(name):
-    """The environments, which import gymnasium, and the data set, which is one of torch's if torch was imported."""
+    """Imports on first use: the environments need gymnasium, and Dataset derives from torch's if torch has been imported by then."""
     if name == "Dataset":
         from .data import Dataset
 
@@ -49,12 +57,16 @@ def __getattr__(name):
 
 
 class _Registering:
-    """An import hook that registers the tasks as soon as gymnasium is imported; gymnasium reads no entry points. It stays until then,
-    since a program may look for gymnasium's spec and not import it."""
+    """An import hook that registers the tasks when gymnasium is imported.
+
+    gymnasium does not read entry points of installed packages. The hook stays installed until
+    then, because a program may look for gymnasium's spec without importing it.
+    """
 
     def find_spec(self, name, path, target=None):
         if name != "gymnasium":
             return None
+        # The real finders find the module; only its execution is extended.
         finders = (f for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
         spec = next((s for f in finders if (s := f.find_spec(name, path, target))), None)
         if spec and spec.loader:

@@ -1,4 +1,4 @@
-"""Calls into libscalewm. Nothing else knows the C ABI, which cmd/libscalewm/main.go describes."""
+"""Calls into libscalewm. Only this file contains the C ABI, which cmd/libscalewm/main.go documents."""
 
 import copyreg
 import ctypes
@@ -15,11 +15,11 @@ _DONE, _FAILED, _MORE = 0, 1, 2
 
 
 class Error(RuntimeError):
-    """What the library refuses or could not do. The text says what was being done and how to help."""
+    """An operation failed or was rejected. The message says what was being done, and often has a hint."""
 
 
 class _Library:
-    """The opened library. Its calls release the GIL."""
+    """The opened library. ctypes releases the GIL during its calls."""
 
     def __init__(self, path):
         try:
@@ -28,7 +28,7 @@ class _Library:
             raise Error(f"opening {path}: {e} (hint: install scalewm's wheel for this platform)") from None
         lib.scalewm_abi.argtypes, lib.scalewm_abi.restype = [], ctypes.c_int32
         if (theirs := lib.scalewm_abi()) != ABI:
-            raise Error(f"{path} has version {theirs} of the ABI, this package wants {ABI} (hint: install scalewm again)")
+            raise Error(f"{path} has version {theirs} of the ABI, this package needs {ABI} (hint: install scalewm again)")
         self.call, self.free = lib.scalewm_call, lib.scalewm_free
         self.call.restype = ctypes.c_int32
         self.call.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_char_p,
@@ -43,7 +43,11 @@ _forked = False
 
 
 def _after_fork():
-    """A fork takes one thread along, and the Go runtime in the library lives in several."""
+    """Marks the library as unusable in a forked child if it was open.
+
+    The child has only the thread that called fork, but the Go runtime in the library needs its other
+    threads. Calls would hang, so they are rejected instead.
+    """
     global _forked
     _forked = _library is not None
 
@@ -52,19 +56,21 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _open():
+    # Reads the environment at this moment: Go only knows the variables that the process started with.
     global _library, _about
     with _opening:
         if _library is None:
             opened = _Library(_HERE / "libscalewm.so")
             read = {k: v for k, v in os.environ.items() if k.startswith(("SCALEWM_", "MUJOCO_"))}
             _about = _call(opened, "open", 0, {"home": str(_HERE), "environment": read}, ())
-            if _written() not in (None, _about):
+            if _packaged() not in (None, _about):
                 raise Error(f"{_HERE / 'libscalewm.so'} is not the library of this package (hint: install scalewm again)")
             _library = opened
     return _library
 
 
 def _call(library, operation, handle, request, arrays):
+    # The buffers, as an array of scalewm_buffer structs: pairs of address and size in bytes.
     table = array("q")
     for a in arrays:
         if a is None:
@@ -76,10 +82,11 @@ def _call(library, operation, handle, request, arrays):
     answer = ctypes.c_void_p()
     where, n = table.buffer_info()[0], len(arrays)
     status = library.call(operation, handle, 0, request, where, n, answer)
-    while status == _MORE:  # between two slices of a long call Python looks for Ctrl-C
+    while status == _MORE:  # between two slices of a long call, Python handles Ctrl-C
         status = library.call(operation, handle, 1, request, where, n, answer)
     if not answer.value:
         return None
+    # Free the answer before raising: it is memory of the library.
     text = ctypes.string_at(answer.value).decode(errors="replace")
     library.free(answer)
     if status == _FAILED:
@@ -88,7 +95,11 @@ def _call(library, operation, handle, request, arrays):
 
 
 def call(operation, handle=0, request=None, arrays=()):
-    """Does an operation on arrays of the caller's, which are contiguous, and gives its answer."""
+    """Performs an operation and returns its answer.
+
+    `arrays` are contiguous NumPy arrays, which the operation reads or writes in place, or None for
+    an empty buffer. They must stay alive during the call, which a tuple of the caller's does.
+    """
     if _forked:
         raise Error("scalewm was in use when this process was forked, and cannot be used in it "
                     "(hint: multiprocessing.get_context('spawn'), AsyncVectorEnv(..., context='spawn'), or vector worlds with workers=0)")  # fmt: skip
@@ -97,60 +108,65 @@ def call(operation, handle=0, request=None, arrays=()):
 
 @functools.cache
 def tasks():
-    """What the tasks say of themselves: {name: {"columns", "switches", "factors", "success", ...}}."""
-    return {t["name"]: t for t in _asked()["tasks"]}
+    """Returns the descriptions of all tasks: {name: {"columns", "switches", "factors", "success", ...}}."""
+    return {t["name"]: t for t in _description()["tasks"]}
 
 
 def versions():
-    """Versions of the ABI, of MuJoCo and of HDF5."""
-    return _asked()["versions"]
+    """Returns the versions of the ABI, of MuJoCo and of HDF5."""
+    return _description()["versions"]
 
 
 def rules():
-    """The settings of evaluations by keyword, with their defaults."""
-    return _asked()["rules"]
+    """Returns the settings of evaluations by keyword, with their defaults."""
+    return _description()["rules"]
 
 
 @functools.cache
-def _written():
-    """What the library said when the wheel was built, by which spaces are known before it is opened; None without a wheel."""
+def _packaged():
+    """Returns the library's description of itself from when the wheel was built, or None without a wheel. It makes the spaces known without opening the library."""
     try:
         return json.loads((_HERE / "tasks.json").read_text())
     except FileNotFoundError:
         return None
 
 
-def _asked():
-    if _written() is None and _library is None:
+def _description():
+    """Returns the description from the wheel, or, without a wheel, from the opened library."""
+    if _packaged() is None and _library is None:
         _open()
-    return _written() or _about
+    return _packaged() or _about
 
 
-class Uncopied:
-    """An object that copy and pickle refuse."""
+class NotCopyable:
+    """A base class of objects that cannot be copied or pickled."""
 
     def __reduce_ex__(self, protocol):
         raise TypeError(f"scalewm.{type(self).__name__} cannot be copied or pickled: its worlds live in the library of this process "
                         "(hint: make another one and reset it with the same seed, or set its state; in another process, make it there)")  # fmt: skip
 
 
-class Held(Uncopied):
-    """What a handle of the library names, until it is closed. Handles are never copied: where `_wants` says what was opened,
-    copies and pickles open it again by `_open`, and refuse what is no longer the same by `_about`."""
+class Handle(NotCopyable):
+    """A base class of objects that have a handle of the library, until they are closed.
 
-    _handle = 0  # None: not opened yet
-    _wants = _about = None
+    A handle is never copied. If `_source` describes what was opened, copies and pickles open it again
+    with `_open`, and fail if its description `_about` has changed. Without `_source` they fail.
+    """
+
+    _handle = 0  # 0: closed; None: not opened yet
+    _source = _about = None
 
     def close(self):
+        """Frees the object in the library. Closing again does nothing."""
         handle, self._handle = self._handle, 0
         if handle:
             call("close", handle)
 
     def __reduce_ex__(self, protocol):
-        if self._wants is None:
+        if self._source is None:
             return super().__reduce_ex__(protocol)
         if not self._handle:
-            raise Error(f"copying a {type(self).__name__} of {self._wants['path']}: it was closed (hint: make a new one)")
+            raise Error(f"copying a {type(self).__name__} of {self._source['path']}: it was closed (hint: make a new one)")
         return copyreg.__newobj__, (type(self),), self.__getstate__()
 
     def __getstate__(self):
@@ -161,10 +177,10 @@ class Held(Uncopied):
         self._open()
         if self._about != state["_about"]:
             self.close()
-            raise Error(f"copying a {type(self).__name__}: {self._wants['path']} is no longer what it was when it was opened (hint: open it again)")
+            raise Error(f"copying a {type(self).__name__}: {self._source['path']} is no longer what it was when it was opened (hint: open it again)")
 
     def __del__(self):
         try:
             self.close()
-        except Exception:  # a forked process, or Python is going down
+        except Exception:  # in a forked process, or while the interpreter shuts down
             pass

@@ -1,45 +1,55 @@
-"""Clips of a data set, as `scalewm train` sees them, for those who train in Python."""
+"""Clips of a data set as `scalewm train` sees them, for training in Python."""
 
 import os
 import sys
 
 import numpy as np
 
-from ._abi import Held, call
+from ._abi import Handle, call
 
+# Dataset is a subclass of torch's only if torch was imported before, since importing it is slow.
 _BASE = sys.modules["torch"].utils.data.Dataset if "torch" in sys.modules else object
 
 
-class Dataset(Held, _BASE):
-    """Clips of `frames` frames, `skip` rows apart, of a data set in the field's HDF5 layout.
+class Dataset(Handle, _BASE):
+    """Clips of `frames` frames, `skip` rows apart, of a data set in stable-worldmodel's HDF5 layout.
 
-    A map-style data set for torch's DataLoader, and with `batches` an iterator over the program's own loader, whose
-    threads read and decode (so that DataLoader's workers are needless; those that are spawned open the file anew). With
-    the same seed and protocol, clips, split, order and scaling are those of `scalewm train`.
+    It is a map-style data set for torch's DataLoader. Its method `batches` iterates over the library's
+    own loader, whose threads read and decode, so DataLoader workers are not needed; spawned workers
+    open the file again. With the same seed and protocol, clips, split, order and scaling are those of
+    `scalewm train`.
 
-    Items are dicts of NumPy arrays; a batch has a first axis more:
-        pixels   (frames, S, S, 3) uint8; with `normalised` (frames, 3, S, S) float32 by ImageNet's mean and deviation.
-                 S is `size`, to which frames are scaled once when the set is opened, as in training; None: as stored
-        action   (frames, skip * A) float32: z-scores of the actions that leave each frame, in time order, NaN as 0
-        row      (frames,) int32, rows of the file; episode: int32
-        and each of `columns` as the file has it, (frames, width)
+    Items are dicts of NumPy arrays. In a batch, each has an additional first axis.
+        pixels   (frames, S, S, 3) uint8, or with `normalised` (frames, 3, S, S) float32, normalised by
+                 ImageNet's mean and deviation. S is `size`, to which frames are scaled once when the data
+                 set is opened, as in training; None means as stored.
+        action   (frames, skip * A) float32: z-scores of the actions from each frame on, in time order; NaN
+                 becomes 0
+        row      (frames,) int32: row indices in the file
+        episode  int32: index of the episode
+        and each of `columns` with its dtype in the file, (frames, width)
 
-    `split` is "train", "val" or "all"; protocol "paper" holds out clips, "strict" episodes.
-    `action_mean` and `action_std` undo the scaling. `workers` is the number of threads, 0 for one a core.
+    Args:
+        split: "train", "val" or "all".
+        protocol: "paper" holds out clips, "strict" episodes.
+        workers: number of threads; 0 means one per core.
+        progress: function progress(done, total, note), called while the data set is opened.
+
+    `action_mean` and `action_std`, (A,) float64, undo the scaling of actions.
     """
 
     def __init__(self, path, frames=4, skip=5, *, size=None, normalised=False, split="train", seed=3072, protocol="paper",
                  columns=(), workers=0, progress=None):  # fmt: skip
-        self._wants = {"path": os.path.abspath(str(path)), "frames": frames, "skip": skip, "size": size or 0, "split": split, "seed": seed, "protocol": protocol,
+        self._source = {"path": os.path.abspath(str(path)), "frames": frames, "skip": skip, "size": size or 0, "split": split, "seed": seed, "protocol": protocol,
                        "columns": list(columns), "normalised": normalised, "workers": workers}  # fmt: skip
         self._open(progress)
 
     def _open(self, progress=None):
-        self._handle = call("clips.new", 0, self._wants)["handle"]
+        self._handle = call("clips.new", 0, self._source)["handle"]
         while (about := call("clips.open", self._handle))["want"] != "done":
             if progress:
                 progress(about["done"], about["total"], about["note"])
-        self._about = about | {"changed": os.stat(self._wants["path"]).st_mtime_ns}
+        self._about = about | {"changed": os.stat(self._source["path"]).st_mtime_ns}
         self.frame_size, self.episodes, self.rows = about["frame_size"], about["episodes"], about["rows"]
         self.action_mean, self.action_std = np.array(about["action_mean"]), np.array(about["action_std"])
 
@@ -52,12 +62,12 @@ class Dataset(Held, _BASE):
         return {k: v[0] for k, v in self.clips([i]).items()}
 
     def __getitems__(self, indices):
-        """Items by their numbers, fetched together: what torch's DataLoader asks for."""
+        """Returns the items of several indices, fetched together. torch's DataLoader calls it for a batch."""
         many = self.clips(indices)
         return [{k: v[j] for k, v in many.items()} for j in range(len(indices))]
 
     def clips(self, indices):
-        """A batch of the clips of these numbers."""
+        """Returns a batch of the clips with these indices."""
         numbers = np.asarray(indices, np.int64).reshape(-1)
         numbers = np.where(numbers < 0, numbers + len(self), numbers)
         out = self._buffers(len(numbers))
@@ -65,14 +75,14 @@ class Dataset(Held, _BASE):
         return out
 
     def steps_per_epoch(self, batch_size):
-        """Full batches of an epoch; other clips are left over each time."""
+        """Returns the number of full batches in an epoch. The remaining clips are dropped; they differ between epochs."""
         return len(self) // batch_size
 
     def batches(self, batch_size, *, start=0, steps=None, tensors=False, copy=True):
-        """Batches of training steps from `start` on, `steps` of them or without end; the epochs follow one another.
+        """Yields the batches of training steps, from `start` on: `steps` of them, or without end, epoch after epoch.
 
-        With `tensors` they are torch's. With `copy=False` two sets of arrays take turns, and a batch holds until the
-        next but one is taken.
+        With `tensors`, arrays are torch tensors. With `copy=False`, two sets of arrays are used
+        alternately: a batch is overwritten when the batch after the next is requested.
         """
         ring = [self._buffers(batch_size) for _ in range(2)] if not copy else None
         if tensors:
@@ -85,7 +95,7 @@ class Dataset(Held, _BASE):
             step += 1
 
     def _buffers(self, n):
-        w, s = self._wants, self.frame_size
+        w, s = self._source, self.frame_size
         t = w["frames"]
         pixels = np.empty((n, t, 3, s, s), np.float32) if w["normalised"] else np.empty((n, t, s, s, 3), np.uint8)
         out = {"pixels": pixels, "action": np.empty((n, t, w["skip"] * self._about["actions"]), np.float32),

@@ -1,4 +1,4 @@
-"""Models in Python, evaluated by the paired protocol beside those of `scalewm train`."""
+"""Evaluation of models in Python by the paired protocol, together with those of `scalewm train`."""
 
 import contextlib
 import numbers
@@ -10,39 +10,51 @@ import numpy as np
 
 from ._abi import Error, call
 from ._abi import rules as _rules
-from .identity import code_hash, held, is_module, state_hash
+from .identity import code_hash, is_module, reachable, state_hash
 from .models import Model
 
-# What an object has of each kind, by which it is known; stable-worldmodel's models have all of the first two.
+# The methods of each kind of model, by which the kind is recognised. Models of stable-worldmodel have
+# those of the first two, hence the order.
 _METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("plan",)}
 
 
 def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=None, proposal=None, frame_size=None,
              actions=None, solver="cem", tier="all", sets="all", episodes=100, batch=0, workers=0, fresh=False, progress=None, **rules):  # fmt: skip
-    """Evaluates any object on a task's data set and writes the cells of `scalewm eval` into the results folder `out`.
+    """Evaluates an object on a task's data set and writes cells of `scalewm eval` to the results folder `out`.
 
-    What the model is, its methods say (or `kind`, where it has several). E episodes are planned side by side, C candidates
-    of H = 5 blocks each, A numbers a block: 5 actions one behind the other, as z-scores. Frames are uint8, (n, S, S, 3)
-    with S = `frame_size` (or the object's attribute of that name).
+    The kind of model follows from its methods, or from `kind` if it has several. E episodes are
+    planned together, with C candidates each. A plan has H = 5 blocks of A values: the z-scored actions of
+    5 env steps, concatenated. Frames are uint8, (n, S, S, 3), where S is `frame_size` or the object's
+    attribute of that name.
 
-    world   encode(frames) gives latents (n, ...); rollout(start, candidates) takes those of E episodes and
-            (E, C, H, A), and gives the latents after the last block, (E, C, ...). The cost of a plan is the squared
-            distance, summed, of that latent from the goal's.
-    cost    get_cost(info, candidates) as stable-worldmodel's solvers call it, on the model's device: info has
-            "pixels" and "goal", (1, C, 1, 3, S, S) normalised by ImageNet's mean and deviation, "action", "id" and "step_idx"; costs are
-            (1, C). One episode at a time is asked for.
-    policy  plan(frames, goals) gives plans (E, H, A), which are executed without a search.
+    world   encode(frames) returns latents (n, ...). rollout(start, candidates) receives those of E
+            episodes and candidates (E, C, H, A), and returns the latents after the last block, (E, C,
+            ...). The cost of a plan is the squared distance of that latent from the goal's, summed.
+    cost    get_cost(info, candidates), called as stable-worldmodel's solvers call it, on the model's
+            device, for one episode at a time. info has "pixels" and "goal", (1, C, 1, 3, S, S) normalised by
+            ImageNet's mean and deviation, "action", "id" and "step_idx". Costs are (1, C).
+    policy  plan(frames, goals) returns plans (E, H, A), which are executed without a search.
 
-    `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
-    `name` is the model's in tables; `weights` a SHA-256 that tells it and its proposal from others, by default `state_hash(model, proposal)`;
-    `actions` are (mean, deviation) of its training's actions, by default the data set's. What `scalewm.load` gives says all three.
-    The other arguments are the flags of `scalewm eval`; `solver`, `tier` and `sets` may be lists. `rules` are its settings, as protocol="strict",
-    temperature=0.5 or planner_noise=1, with the flags' defaults. `progress(done, total, note)` is called as it goes.
+    Args:
+        proposal: an object with propose(frames, goals), whose plans (E, H, A) are the initial mean of
+            the solver.
+        name: name of the model in tables.
+        weights: SHA-256 that identifies model and proposal; default `state_hash(model, proposal)`.
+        actions: (mean, deviation) of the actions in the model's training data; default the data set's.
+        solver, tier, sets: strings or lists of strings.
+        progress: function progress(done, total, note), called during the evaluation.
+        rules: settings of `scalewm eval`, for example protocol="strict", temperature=0.5 or
+            planner_noise=1, with the defaults of the flags.
 
-    A cell is named by all of this and by a hash of the code of the model and its proposal. Existing cells are reused, and "notes" says when
-    they were made, unless `fresh` replaces them: after an exception of the model's, or Ctrl-C, the same call continues.
-    Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}. If everything failed, as with a model whose costs
-    are all NaN, that is an `Error`.
+    The other arguments are the flags of `scalewm eval`. A model from `scalewm.load` provides weights,
+    actions and frame size itself.
+
+    A cell is named by all of this and by a hash of the code of model and proposal. Existing cells are
+    reused, and "notes" says when they were computed, unless `fresh` replaces them. After an exception of
+    the model, or Ctrl-C, the same call continues.
+
+    Returns {"cells": one entry per arm, solver and tier, "failed", "render_error", "notes"}. If
+    everything failed, for example because all costs were NaN, it raises `Error`.
     """
     if unknown := rules.keys() - _rules():
         raise TypeError(f"evaluate() got an unexpected keyword argument {min(unknown)!r} (hint: settings are {', '.join(sorted(_rules()))})")
@@ -51,12 +63,12 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
         raise TypeError(f"the proposal {type(proposal).__name__} has no method propose(frames, goals)")
     if isinstance(model, Model):
         train_seed, actions = train_seed or model.train_seed, actions or (model.action_mean, model.action_std)
-    for x in held(model, proposal):
+    for x in reachable(model, proposal):
         if (x is model or x is proposal or is_module(x)) and getattr(x, "training", False):
-            raise ValueError(f"the model is in training mode, with dropout and norms by batch: {type(x).__name__} is (hint: model.eval(), and the same of modules that the model holds)")
+            raise ValueError(f"the model is in training mode, with dropout and batch statistics: {type(x).__name__} (hint: call model.eval(), and eval() of modules that the model refers to)")
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
-        raise TypeError("nothing says how large the model's frames are (hint: frame_size=224, or an attribute of the model)")
+        raise TypeError("the size of the model's frames is unknown (hint: frame_size=224, or an attribute of the model)")
     whole = {"train_seed": train_seed, "frame_size": frame_size, "episodes": episodes, "batch": batch, "workers": workers}
     texts = {"name": name, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
     whole, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((whole, operator.index), (texts, os.fsdecode)))
@@ -68,6 +80,7 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": whole.pop("train_seed"), "kind": kind,
             "proposal": proposal is not None, "frame_size": whole["frame_size"], "action_mean": mean, "action_std": std,
             **external.probe(whole.pop("frame_size"))}  # fmt: skip
+    # From here on the evaluation runs in the library, and this loop answers its questions.
     handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **whole})["handle"]
     try:
         while (asked := call("evaluate.next", handle))["want"] != "done":
@@ -84,6 +97,7 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
 
 
 def _answer(external, asked, handle):
+    """Calls the model for a question and passes its answer to the library."""
     arrays = [np.empty(a["shape"], a["dtype"]) for a in asked["in"]]
     call("evaluate.take", handle, None, arrays)
     with _no_grad():
@@ -92,7 +106,7 @@ def _answer(external, asked, handle):
 
 
 def _kind(model, kind):
-    """The kind of a model: the one that is given, or the first whose methods it has."""
+    """Returns the kind of a model: the given one, or the first whose methods the model has."""
     if kind is not None and kind not in [*_METHODS]:
         raise ValueError(f"kind {kind!r} (hint: {', '.join(_METHODS)})")
     for k in [kind] if kind else _METHODS:
@@ -100,24 +114,25 @@ def _kind(model, kind):
             break
     else:
         wanted = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in _METHODS.items())
-        raise TypeError(f"{type(model).__name__} is no model{f' of kind {kind}' if kind else ''} (hint: it needs the methods of one kind: {wanted})")
+        raise TypeError(f"{type(model).__name__} is not a model{f' of kind {kind}' if kind else ''} (hint: it needs the methods of one kind: {wanted})")
     return k
 
 
 def _argument(what, x, of):
+    """Converts an argument with the function `of`, and names the argument in the error."""
     try:
         return of(x)
     except TypeError:
-        raise TypeError(f"evaluate: {what}={x!r} (hint: {'a whole number' if of is operator.index else 'a text, or a list of them' if of is _commas else 'a text, a number, True or False' if of is _word else 'a text or a path'})") from None
+        raise TypeError(f"evaluate: {what}={x!r} (hint: {'an integer' if of is operator.index else 'a text, or a list of them' if of is _commas else 'a text, a number, True or False' if of is _word else 'a text or a path'})") from None
 
 
 def _commas(x):
-    """Names as the command line has them, with commas, of one text or several."""
+    """Converts one or several names to the command line's notation, separated by commas."""
     return ",".join(map(os.fsdecode, x)) if isinstance(x, (list, tuple)) else os.fsdecode(x)
 
 
 def _word(x):
-    """A setting as the command line has it."""
+    """Converts a setting to the command line's notation."""
     if isinstance(x, (bool, np.bool_)):
         return str(x).lower()
     return str(x) if isinstance(x, numbers.Real) else os.fsdecode(x)
@@ -133,29 +148,29 @@ def _no_grad():
 
 
 def _checked(what, x, shape, finite=True):
-    """What a model gave, as an array of a shape; `...` stands for any dimensions."""
+    """Checks a result of the model and returns it as an array. A shape may end with `...` for any further dimensions."""
     if hasattr(x, "detach"):
         x = x.detach().cpu()
         x = x.float().numpy() if x.is_floating_point() else x.numpy()
     x = np.asarray(x)
     if x.dtype.kind not in "fiu":
-        raise TypeError(f"{what} gave {x.dtype}, not numbers")
+        raise TypeError(f"{what} returned {x.dtype}, not numbers")
     head = shape[:-1] if shape[-1:] == (...,) else shape
     if x.shape[: len(head)] != head or (head is shape and x.ndim != len(head)):
-        raise ValueError(f"{what} gave shape {x.shape}, not {shape}".replace("Ellipsis", "..."))
+        raise ValueError(f"{what} returned shape {x.shape}, not {shape}".replace("Ellipsis", "..."))
     if finite and not np.isfinite(x).all():
-        raise ValueError(f"{what} gave a number that is not finite")
+        raise ValueError(f"{what} returned a number that is not finite")
     return x
 
 
 class _External:
-    """Answers questions to a model, eval/external has what they mean. The first argument is the shape of the answer."""
+    """Answers the questions of an evaluation, which eval/external defines, with a model. Methods are named after questions; their first argument is the shape of the answer."""
 
     def __init__(self, model, proposal):
         self.model, self.proposal = model, proposal
 
     def probe(self, frame_size):
-        """What is to be known of the model before it is asked."""
+        """Returns what the evaluation must know of the model before the first question."""
         return {}
 
     def propose(self, shape, frames, goals):
@@ -167,13 +182,13 @@ class _World(_External):
         try:
             with _no_grad():
                 z = self.model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8))
-        except (IndexError, KeyError, TypeError, AttributeError) as e:  # what code raises that looks for something else in an array
-            raise TypeError(f"{type(self.model).__name__}.encode does not take frames (n, S, S, 3) of uint8, as that of kind world does: it raised {e!r} (hint: models of stable-worldmodel "
-                            "take infos there; evaluate an object with their get_cost(info, candidates), or one whose encode and rollout call them)") from e  # fmt: skip
+        except (IndexError, KeyError, TypeError, AttributeError) as e:  # typical of code that expects another argument
+            raise TypeError(f"{type(self.model).__name__}.encode does not accept frames (n, S, S, 3) of uint8, as kind world requires: it raised {e!r} (hint: models of stable-worldmodel "
+                            "expect infos there; evaluate an object with their get_cost(info, candidates), or one whose encode and rollout call them)") from e  # fmt: skip
         z = _checked("encode", z, (2, ...))
         self.latent = z.shape[1:]
         if not self.latent:
-            raise ValueError(f"encode gave shape {z.shape}, not (2, ...) with a latent for each frame")
+            raise ValueError(f"encode returned shape {z.shape}, not (2, ...) with a latent for each frame")
         return {"patches": int(np.prod(self.latent[:-1])), "dim": self.latent[-1]}
 
     def encode(self, shape, frames):
@@ -190,8 +205,10 @@ class _Policy(_External):
 
 
 class _Cost(_External):
-    """One episode at a time, as stable-worldmodel's solvers do unless they are told otherwise and some of its models need.
-    The infos of one plan live as long as it does, since models keep what they encoded in them."""
+    """Calls get_cost for one episode at a time, which is the default of stable-worldmodel's solvers and required by some of its models.
+
+    The infos of a plan live as long as the plan, because models cache encodings in them.
+    """
 
     def __init__(self, model, proposal):
         super().__init__(model, proposal)
@@ -212,7 +229,7 @@ class _Cost(_External):
         return np.concatenate([_checked("get_cost", self.model.get_cost(info, c[i : i + 1]), (1, *shape[1:]), finite=False) for i, info in enumerate(self.infos)])
 
     def _info(self, i, candidates, width):
-        """What the field's solvers hand over for episode i, repeated for each candidate. No two plans have the same `id`."""
+        """Returns what stable-worldmodel's solvers pass for episode i, repeated for each candidate. Every plan has a different `id`."""
         import torch
 
         self.plans += 1
@@ -221,7 +238,7 @@ class _Cost(_External):
         return {key: x.unsqueeze(1).expand(-1, candidates, *x.shape[1:]) for key, x in own.items()}
 
     def _pixels(self, frame):
-        """A frame as the field's policies normalise it, (1, 1, 3, S, S)."""
+        """Returns a frame normalised as by stable-worldmodel's policies, (1, 1, 3, S, S)."""
         import torch
 
         x = torch.from_numpy(frame[None]).to(self.to["device"]).permute(0, 3, 1, 2).to(self.to["dtype"]) / 255

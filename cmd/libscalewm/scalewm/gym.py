@@ -1,4 +1,4 @@
-"""gymnasium's environments over Worlds."""
+"""gymnasium environments on top of Worlds."""
 
 import gymnasium
 import numpy as np
@@ -6,20 +6,23 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from ._abi import Uncopied, tasks
+from ._abi import NotCopyable, tasks
 from .worlds import Worlds
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 10}
 
 
 def default_observation(task):
-    """The column that the original environment observes."""
+    """Returns the name of the column that the reference environment observes."""
     names = [c["name"] for c in tasks()[task]["columns"]] if task in tasks() else []
     return "observation" if "observation" in names else "state"
 
 
-class _View(Uncopied):
-    """Worlds with the columns that are observed and those that go into infos."""
+class _View(NotCopyable):
+    """Worlds with the columns that are observed and those that go into infos.
+
+    It converts between gymnasium's spaces, infos and reset options and the arrays of Worlds.
+    """
 
     def __init__(self, task, n, obs, info, options, workers, later=False):
         self.alone = obs is None or isinstance(obs, str)  # the observation is one column, not a Dict
@@ -41,7 +44,7 @@ class _View(Uncopied):
         return {name: out[at] for name, at in self.info_at.items()}
 
     def reset(self, seeds, mask, options, out):
-        """Starts episodes as the options of a reset say."""
+        """Starts episodes with gymnasium's reset options: variation, state and goal."""
         options = dict(options or {})
         variation = options.pop("variation", None)
         state, goal = options.pop("state", None), options.pop("goal", None)
@@ -57,7 +60,7 @@ class _View(Uncopied):
         return out
 
     def variation(self, chosen):
-        """Names of factors that a reset draws, or values of factors by name; a group's name is all of it."""
+        """Returns options for a variation: names of factors, or of groups of factors, that a reset draws; or a dict of values."""
         if isinstance(chosen, dict):
             return chosen
         names = [f["name"] for f in self.worlds.about["factors"]]
@@ -68,7 +71,7 @@ class _View(Uncopied):
         return picked
 
     def row(self, what, value):
-        """Rows by column; an array has the columns of a state, or a goal, side by side."""
+        """Returns rows {column: (n, width)} for a dict, or for an array with the columns of a state or goal concatenated."""
         if isinstance(value, dict):
             return value
         about = self.worlds.about
@@ -83,6 +86,7 @@ class _View(Uncopied):
 
 
 def _space(shape, dtype):
+    """Returns the gymnasium space of a column."""
     if dtype == np.uint8:
         return spaces.Box(0, 255, shape, np.uint8)
     if dtype.kind == "i":
@@ -90,12 +94,17 @@ def _space(shape, dtype):
     return spaces.Box(-np.inf, np.inf, shape, dtype.type)
 
 
-class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
-    """n worlds of a task in one call a step.
+class VectorEnv(NotCopyable, gymnasium.vector.VectorEnv):
+    """n worlds of a task as a gymnasium vector environment. Each step is one call.
 
-    `obs` is the name of a column of the task, "pixels", or several names, which make a Dict; left
-    out, it is the vector that the original observes. `info` names columns for the infos. Observations are fresh
-    arrays that the library has written, or with copy=False the same ones at every step.
+    Args:
+        obs: a column of the task, "pixels", or a list of these, which makes the observation a Dict.
+            By default, the vector that the reference environment observes.
+        info: names of columns for the infos.
+        options: values of switches and factors, by name.
+        max_episode_steps: length after which an episode is truncated; None means no limit.
+        workers: number of threads; 0 means one per core.
+        copy: if False, every step returns the same arrays with new contents.
     """
 
     def __init__(self, task, num_envs=1, *, obs=None, info=(), options=None, max_episode_steps=None, render_mode=None,
@@ -116,8 +125,11 @@ class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
         self.out = None if copy else self.worlds.buffers()
 
     def reset(self, *, seed=None, options=None):
-        """Options are "variation" (names of factors to draw, or their values), "state" and "goal" (rows by
-        column, or arrays) and "reset_mask" (the worlds that start anew)."""
+        """Starts episodes.
+
+        Options are "variation" (names of factors to draw, or their values), "state" and "goal" (rows
+        by column, or arrays), and "reset_mask" (bool (n,): the worlds that start an episode).
+        """
         super().reset(seed=seed if isinstance(seed, int) else None)
         options = dict(options or {})
         mask = options.pop("reset_mask", None)
@@ -128,7 +140,7 @@ class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
         return self.view.observation(out), self._infos(out)
 
     def _seeds(self, seed):
-        """World i has seed + i. Without seeds the first reset draws them, and later ones go on."""
+        """Returns the seeds of a reset. World i gets seed + i. Without a seed, the first reset draws seeds, and later ones continue the random numbers (-1)."""
         n = self.num_envs
         if seed is None:
             return np.full(n, -1) if self.begun else self.np_random.integers(2**62, size=n)
@@ -160,7 +172,7 @@ class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
         return self.view.observation(out), rewards, terminated, truncated, infos
 
     def _finish(self, out):
-        """Starts new episodes in the worlds that have ended, whose last observations go into infos."""
+        """Starts episodes in the worlds that have ended (SAME_STEP). Their last observations go into the infos."""
         infos = {}
         for i in np.flatnonzero(self.ended):
             last = tuple(a[i].copy() for a in out)
@@ -171,19 +183,20 @@ class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
         return infos
 
     def _infos(self, out):
+        # gymnasium's format of infos: each key has a mask of the worlds for which it is set.
         infos = self.view.infos(out)
         return {**infos, **{f"_{name}": np.ones(self.num_envs, np.bool_) for name in infos}}
 
     def set_state(self, rows, mask=None):
-        """Puts worlds where rows have them, {column: (n, width)} or an array, and gives the observation."""
+        """Sets the worlds' states from rows, {column: (n, width)} or an array, and returns the observation."""
         return self._set("state", rows, mask)
 
     def set_goal(self, rows, mask=None):
-        """Sets goals as set_state sets states."""
+        """Sets the goals, given like the rows of set_state, and returns the observation."""
         return self._set("goal", rows, mask)
 
     def set_start(self, rows, mask=None):
-        """Puts worlds at the first row of a recorded episode, with what it hides."""
+        """Sets the worlds to the first row of a recorded episode, hidden columns included, and returns the observation."""
         return self._set("start", rows, mask)
 
     def _set(self, what, rows, mask):
@@ -196,10 +209,11 @@ class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
         self.worlds.close()
 
 
-class Env(Uncopied, gymnasium.Env):
-    """One world of a task: VectorEnv's obs, info and options, without a vector's dimension.
+class Env(NotCopyable, gymnasium.Env):
+    """One world of a task as a gymnasium environment. obs, info and options are those of VectorEnv, without the dimension of worlds.
 
-    The library is opened at the first use of the world, so that processes can be forked from one that only looks at the spaces.
+    The library is opened when the world is first used, so a process that only looks at the spaces
+    can still fork.
     """
 
     metadata = METADATA
@@ -229,15 +243,15 @@ class Env(Uncopied, gymnasium.Env):
         return self.view.observation(out), self.view.infos(out)
 
     def set_state(self, row):
-        """Puts the world where a row has it, {column: values} or an array, and gives the observation."""
+        """Sets the world's state from a row, {column: values} or an array, and returns the observation."""
         return self._set("state", row)
 
     def set_goal(self, row):
-        """Sets the goal as set_state sets a state."""
+        """Sets the goal, given like the row of set_state, and returns the observation."""
         return self._set("goal", row)
 
     def set_start(self, row):
-        """Puts the world at the first row of a recorded episode, with what it hides."""
+        """Sets the world to the first row of a recorded episode, hidden columns included, and returns the observation."""
         return self._set("start", row)
 
     def _set(self, what, row):

@@ -1,4 +1,4 @@
-"""Trained models, ours or PyTorch's files, as objects with encode, rollout and cost."""
+"""Trained models, from `scalewm train` or PyTorch's files, with encode, rollout and cost."""
 
 import math
 import os
@@ -6,33 +6,41 @@ import sys
 
 import numpy as np
 
-from ._abi import Held, call
+from ._abi import Handle, call
 
 
 def load(path, *, threads=0):
-    """The model of a checkpoint: the folder that `scalewm train` wrote, or PyTorch's with weights.pt and config.json."""
+    """Loads a checkpoint: the folder written by `scalewm train`, or a PyTorch checkpoint's with weights.pt and config.json.
+
+    `threads` is the number of threads; 0 means one per core. Returns a `Model`.
+    """
     return Model(path, threads)
 
 
-class Model(Held):
-    """A world model in evaluation mode on the processor, in float32.
+class Model(Handle):
+    """A world model in evaluation mode on the CPU, in float32.
 
-    Latents are float32 of shape `latent`, (D,) or (P, D) with P patches. Actions are z-scores, in blocks of `action_width` numbers: the
-    actions of `frame_skip` env steps one behind the other; `action_mean` and `action_std` are those of the training
-    (None where PyTorch's files do not say). Arrays are NumPy's or torch's on the CPU, whose memory is used as it is where
-    type and layout fit; what is given back is of the same kind. `scalewm.evaluate` takes such a model as it is.
-    Copies and pickles load the checkpoint again, and fail where it has changed.
+    Attributes:
+        latent: shape of a latent: (D,), or (P, D) for P patches.
+        action_width: values in a block of actions: `frame_skip` env steps' actions, concatenated.
+        action_mean, action_std: moments by which actions are z-scored, per action component, or
+            None if a PyTorch checkpoint does not have them.
+        frame_size: width and height S of the frames in pixels.
+
+    Actions are z-scores. Arrays may be NumPy's or torch's on the CPU. Their memory is used without a
+    copy if dtype and layout fit, and results are of the same kind as the argument. `scalewm.evaluate`
+    accepts such a model. Copies and pickles load the checkpoint again, and fail if it has changed.
     """
 
     def __init__(self, path, threads=0):
-        self._wants = {"path": os.path.abspath(str(path)), "threads": threads}
+        self._source = {"path": os.path.abspath(str(path)), "threads": threads}
         self._open()
 
     def _open(self):
-        about = call("model.load", 0, self._wants)
+        about = call("model.load", 0, self._source)
         self._handle, self._about = about.pop("handle"), about
         info = about["info"]
-        self.path, self.kind, self.method, self.task = self._wants["path"], info["kind"], about["method"], about["task"]
+        self.path, self.kind, self.method, self.task = self._source["path"], info["kind"], about["method"], about["task"]
         self.train_seed, self.weights = about["train_seed"], about["weights"]
         self.frame_size, self.frame_skip, self.action_width, self.history = info["frame_size"], info["frame_skip"], info["action_width"], info["history"]
         self.latent = (info["dim"],) if info["patches"] == 1 else (info["patches"], info["dim"])
@@ -40,35 +48,35 @@ class Model(Held):
         self.action_std = np.array(about["action_std"]) if about["action_std"] else None
 
     def encode(self, frames):
-        """Latents (..., *latent) of frames (..., S, S, 3), uint8, S = frame_size."""
+        """Returns the latents (..., *latent) float32 of frames (..., S, S, 3) uint8."""
         a = _numpy(frames)
         s = self.frame_size
         if a.dtype != np.uint8 or a.shape[-3:] != (s, s, 3):
-            raise ValueError(f"encode wants frames (..., {s}, {s}, 3) of uint8, not {a.shape} of {a.dtype}")
+            raise ValueError(f"encode needs frames (..., {s}, {s}, 3) of uint8, not {a.shape} of {a.dtype}")
         out = np.empty((*a.shape[:-3], *self.latent), np.float32)
         if a.size:
             call("model.encode", self._handle, None, (np.ascontiguousarray(a), out))
         return _like(frames, out)
 
     def rollout(self, start, candidates):
-        """Latents (E, C, *latent) after the last block of candidates (E, C, H, A), from those of E episodes, (E, *latent)."""
+        """Returns the latents (E, C, *latent) after the last block of candidates (E, C, H, A), from start latents (E, *latent)."""
         return self._predict(start, None, candidates)
 
     def cost(self, start, goals, candidates):
-        """What planning minimises, (E, C): the squared distance of the last latent from the goal's (E, *latent), summed; DINO-WM's is a mean."""
+        """Returns the cost (E, C) that planning minimises: the squared distance of the last latent from the goal's, (E, *latent), summed, or, for DINO-WM, averaged."""
         return self._predict(start, goals, candidates)
 
     def _predict(self, start, goals, candidates):
         c = _numpy(candidates)
         if c.ndim != 4 or c.shape[-1] != self.action_width or not c.size:
-            raise ValueError(f"candidates are (E, C, H, {self.action_width}), not {c.shape}")
+            raise ValueError(f"candidates must have shape (E, C, H, {self.action_width}), not {c.shape}")
         episodes, n, blocks, _ = c.shape
         given = [("start", start)] + ([] if goals is None else [("goals", goals)])
         latents = []
         for what, x in given:
             x = _numpy(x)
             if x.shape != (episodes, *self.latent):
-                raise ValueError(f"{what} is {(episodes, *self.latent)}, not {x.shape}")
+                raise ValueError(f"{what} must have shape {(episodes, *self.latent)}, not {x.shape}")
             latents.append(_float32(what, x))
         out = np.empty((episodes, n) if goals is not None else (episodes, n, *self.latent), np.float32)
         arrays = (latents[0], _float32("candidates", c), *latents[1:], out)
@@ -76,10 +84,11 @@ class Model(Held):
         return _like(candidates, out)
 
     def __repr__(self):
-        return f"<scalewm model {self.method} of {self.task or 'a task that is not said'}, latents {math.prod(self.latent)}, frames of {self.frame_size} px>"
+        return f"<scalewm model {self.method} of {self.task or 'an unknown task'}, latents {math.prod(self.latent)}, frames of {self.frame_size} px>"
 
 
 def _numpy(x):
+    """Returns x as a NumPy array, sharing memory if x is a CPU tensor."""
     if hasattr(x, "detach"):
         x = x.detach()
         if x.device.type != "cpu":
@@ -89,10 +98,12 @@ def _numpy(x):
 
 
 def _float32(what, x):
+    # The library reads contiguous float32; other numeric dtypes are converted.
     if x.dtype.kind not in "fiu":
-        raise TypeError(f"{what} is of {x.dtype}, not of numbers")
+        raise TypeError(f"{what} is {x.dtype}, not of numbers")
     return np.ascontiguousarray(x, np.float32)
 
 
 def _like(given, out):
+    """Returns out as a tensor if given is one."""
     return sys.modules["torch"].from_numpy(out) if hasattr(given, "detach") else out

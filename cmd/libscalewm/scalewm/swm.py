@@ -1,24 +1,24 @@
-"""The worlds under the names of stable-worldmodel's own environments, for its World.
+"""Worlds under the ids of stable-worldmodel's environments, for use by its World class.
 
     import scalewm.swm
     scalewm.swm.register()
     world = stable_worldmodel.World("swm/TwoRoom-v1", num_envs=4, image_shape=(224, 224))
 
-Ids, observations, keys of infos, options of a reset and the methods that evaluation configs call
-are those of stable-worldmodel 0.1.1. Random numbers are ours: a seed gives another episode than there.
+Ids, observations, keys of infos, reset options and the methods that evaluation configs call are those
+of stable-worldmodel 0.1.1. Random numbers differ: the same seed gives a different episode.
 """
 
 import gymnasium
 import numpy as np
-import stable_worldmodel.envs  # noqa: F401  registers the names that are taken over
+import stable_worldmodel.envs  # noqa: F401  registers the ids that register() replaces
 from stable_worldmodel import spaces
 
 from . import gym
 from ._abi import tasks
 from .worlds import Worlds
 
-# What the originals observe, what is in their infos, and where a reset shows what it drew of
-# factors that have no column.
+# What stable-worldmodel's environments observe, what is in their infos, and the columns that contain
+# the values that a reset drew for factors without a column.
 _OBSERVED = {"pusht": ("proprio", "state"), "pointmaze": ("state",)}
 _INFO = {
     "tworoom": ["proprio", "state", "goal_state", "distance_to_target"],
@@ -37,7 +37,7 @@ _DRAWN = {
         "cube.goal_yaw": ("privileged_target_block_yaw", slice(1)),
     },
 }
-# Arguments of the originals' constructors, and those of their values that ours has.
+# Arguments of stable-worldmodel's constructors, with the values that are supported here.
 _ARGUMENTS = {
     "tworoom": {"render_target": (False,)},
     "pusht": {"with_target": (True,), "resolution": (224,), "relative": (True,), "render_action": (False,)},
@@ -47,20 +47,20 @@ _ARGUMENTS = {
 
 
 def register():
-    """Takes over the ids of stable-worldmodel's environments in this process."""
+    """Replaces the ids of stable-worldmodel's environments in gymnasium's registry of this process."""
     for task, about in tasks().items():
         gymnasium.registry.pop(about["id"], None)
         gymnasium.register(about["id"], entry_point="scalewm.swm:Env", kwargs={"world": task})
 
 
 class Env(gym.Env):
-    """One world of a task that looks like stable-worldmodel's."""
+    """One world of a task with the interface of stable-worldmodel's environment."""
 
     def __init__(self, world, *, render_mode="rgb_array", options=None, **arguments):
         known = _ARGUMENTS.get(world, {})
         for name, value in arguments.items():
             if name not in known or value not in known[name]:
-                raise ValueError(f"{world} with {name}={value!r} (hint: it has {known or 'no arguments'}, and options=, scalewm's switches and factors)")
+                raise ValueError(f"{world} does not support {name}={value!r} (hint: supported are {known or 'no arguments'}, and options= with scalewm's switches and factors)")
         about = tasks()[world]
         self.env_name, self.columns = about["title"].replace("-", ""), list(_INFO[world])
         if world == "cube":
@@ -70,14 +70,17 @@ class Env(gym.Env):
                          options=options, render_mode=render_mode)  # fmt: skip
         self.task, self.score, self.goal = world, 0.0, None
         self.variation_space = _nested({f["name"]: _space(f) for f in about["factors"]})
-        self.painter = Worlds(world, options=options, _later=True) if world == "pusht" else None  # of the picture of the goal
+        self.painter = Worlds(world, options=options, _later=True) if world == "pusht" else None  # draws the image of the goal
 
     def reset(self, *, seed=None, options=None):
         options = dict(options or {})
+        # stable-worldmodel's names of the options, and ours.
         ours = {key: options.pop(theirs) for theirs, key in
                 [("state", "state"), ("goal_state", "goal"), ("target_state", "goal"), ("target_qpos", "goal")]
                 if options.get(theirs) is not None}  # fmt: skip
         names, values = options.pop("variation", None), options.pop("variation_values", {})
+        # In stable-worldmodel a reset with variation draws only the named factors; sampled factors that
+        # are not named have their initial value.
         if names is not None:
             drawn = self.view.variation(names)
             fixed = {f["name"]: f["init"] for f in self.worlds.about["factors"] if f["sampled"] and f["name"] not in drawn}
@@ -105,7 +108,7 @@ class Env(gym.Env):
             space._value = value.item() if isinstance(space, spaces.Discrete) else value
         for name in ("distance_to_target", "n_contacts"):
             if name in shown:
-                shown[name] = shown[name].item()  # plain numbers there
+                shown[name] = shown[name].item()  # Python numbers in stable-worldmodel
         info = {"env_name": self.env_name, **{_their(self.task, name): v for name, v in shown.items()}}
         if self.task == "reacher":
             info.update(success=float("nan"), score=0.0)
@@ -116,7 +119,7 @@ class Env(gym.Env):
         return observation, info
 
     def _goal_picture(self, state):
-        """What the world looks like in the state that is the goal; drawn once an episode."""
+        """Returns the frame of a world in the goal state. It is drawn once per episode."""
         if self.goal is None:
             self.painter.reset([0])
             self.painter.set("state", {"state": state})
@@ -126,7 +129,7 @@ class Env(gym.Env):
     def _column(self, observation, info, column):
         return observation[column] if isinstance(observation, dict) and column in observation else info[_their(self.task, column)]
 
-    # What evaluation configs of stable-worldmodel call.
+    # Methods that evaluation configs of stable-worldmodel call.
 
     def _set_state(self, state):
         gym.Env.set_state(self, state)
@@ -147,19 +150,19 @@ class Env(gym.Env):
 
     @property
     def wall_pos(self):
-        """Of Two-Room, which its expert asks for."""
+        """Coordinate of Two-Room's wall, which stable-worldmodel's expert reads."""
         return 112.0
 
 
 def _their(task, column):
-    """A column's key in the original's infos."""
+    """Returns the key of a column in stable-worldmodel's infos."""
     if task != "cube":
         return column
     return "control" if column == "sim_ctrl" else column.replace("proprio_", "proprio/").replace("privileged_", "privileged/")
 
 
 def _space(factor):
-    """A factor of variation as stable-worldmodel has it."""
+    """Returns a factor of variation as a stable-worldmodel space."""
     init, low, high = np.array(factor["init"], factor["dtype"]), factor["low"], factor["high"]
     if factor["dtype"] == "int64":
         low, count = int(low), int(high) - int(low) + 1
@@ -172,7 +175,7 @@ def _space(factor):
 
 
 def _nested(by_name):
-    """Spaces by dotted names as a Dict of Dicts."""
+    """Returns spaces with dotted names as a Dict of Dicts."""
     groups = {}
     for name, space in by_name.items():
         group, _, leaf = name.partition(".")
@@ -181,6 +184,7 @@ def _nested(by_name):
 
 
 def _find(space, name):
+    """Returns a space by its dotted name."""
     for part in name.split("."):
         space = space[part]
     return space

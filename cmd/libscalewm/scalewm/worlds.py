@@ -1,21 +1,28 @@
-"""Worlds side by side, stepped in one call. gym.py dresses them for gymnasium."""
+"""Worlds of one task, stepped together in one call. gym.py wraps them for gymnasium."""
 
 import numpy as np
 
-from ._abi import Error, Held, call, tasks
+from ._abi import Error, Handle, call, tasks
 
 FRAME = (224, 224, 3)
 PIXELS = "pixels"
 
 
-class Worlds(Held):
+class Worlds(Handle):
     """n worlds of a task.
 
-    `watch` names columns of the task, "pixels" among them: every call that changes worlds gives
-    their values for all worlds, as a tuple of arrays (n, width), frames as (n, 224, 224, 3); `out` takes arrays
-    that `buffers` made, which they are written to then.
-    `options` chooses switches and fixes or samples factors of variation. `workers` is the number
-    of threads that step and draw, 0 for one a core. One thread at a time uses the object.
+    Args:
+        task: name of the task, a key of `scalewm.tasks()`.
+        n: number of worlds.
+        watch: names of columns of the task, and "pixels" for the frame. Every call that changes
+            worlds returns their values for all worlds as a tuple of arrays, in this order: (n,
+            width) of the column's dtype, frames (n, 224, 224, 3) uint8.
+        options: values of switches and factors of variation, by name.
+        workers: number of threads that step and draw; 0 means one per core.
+
+    Methods with a parameter `out` write to these arrays, which `buffers` allocates, instead of
+    allocating new ones. The object must be used by one thread at a time. Masks are bool of shape
+    (n,); None selects all worlds.
     """
 
     def __init__(self, task, n=1, *, watch=(), options=None, workers=1, _later=False):
@@ -27,6 +34,7 @@ class Worlds(Held):
         self._request = {"task": task, "n": n, "workers": workers, "watch": self.watch, "options": options_text(options)}
         self._shapes = [((n, *shape), dtype) for shape, dtype in (self.shape(c) for c in self.watch)]
         self._handle = None
+        # With _later, the first call opens the worlds, so that looking at spaces opens nothing.
         if not _later:
             self._open()
 
@@ -45,7 +53,7 @@ class Worlds(Held):
         call(operation, self._handle, request, arrays)
 
     def shape(self, column):
-        """Shape and type of a column of one world."""
+        """Returns the shape and dtype of a column of one world."""
         if column == PIXELS:
             return FRAME, np.dtype("uint8")
         for c in self.about["columns"]:
@@ -57,60 +65,65 @@ class Worlds(Held):
         raise Error(f"task {self.about['name']} has no column {column!r} (hint: pixels, or one of scalewm.tasks()[{self.about['name']!r}])")
 
     def buffers(self):
-        """Arrays for what is watched."""
-        return _fitting(None, self._shapes)
+        """Returns a tuple of new arrays for the watched columns."""
+        return _outputs(None, self._shapes)
 
     def reset(self, seeds, mask=None, out=None):
-        """Starts an episode in the worlds of the mask. A seed below 0 lets a world go on with its random numbers."""
-        seeds, out = np.ascontiguousarray(seeds, np.int64), _fitting(out, self._shapes)
+        """Starts an episode in the selected worlds and returns what is watched.
+
+        `seeds` is int64 of shape (n,). A negative seed continues a world's current random numbers.
+        """
+        seeds, out = np.ascontiguousarray(seeds, np.int64), _outputs(out, self._shapes)
         self._call("worlds.reset", None, (self._mask(mask), seeds, *out))
         return out
 
     def step(self, actions, reset=None, out=None):
-        """Moves each world by a row of actions; those of the mask `reset` start an episode instead.
+        """Makes one step in each world, or starts an episode in those selected by `reset`.
 
-        Gives what is watched, rewards and whether episodes ended.
+        `actions` is (n, A) of the task's action dtype. Returns (watched, rewards (n,) float64,
+        ended (n,) bool), where ended says that the task's success rule ended the episode.
         """
-        rewards, ended, out = np.empty(self.n), np.empty(self.n, np.bool_), _fitting(out, self._shapes)
+        rewards, ended, out = np.empty(self.n), np.empty(self.n, np.bool_), _outputs(out, self._shapes)
         self._call("worlds.step", None, (self._mask(reset), self.actions(actions), rewards, ended, *out))
         return out, rewards, ended
 
     def set(self, what, rows, mask=None, out=None):
-        """Puts worlds where rows have them: {column: (n, width)}.
+        """Sets the selected worlds from rows, {column: (n, width)}, and returns what is watched.
 
-        `what` is "state", "goal", or "start" for the first row of a recorded episode with all its columns.
+        `what` is "state", "goal", or "start" for the first row of a recorded episode with all its
+        columns, hidden ones included.
         """
         parts = [(name, np.asarray(v, np.float64).reshape(self.n, -1)) for name, v in rows.items()]
         if not parts:
             raise Error(f"setting a {what}: no columns (hint: {self.about['state_columns'] if what != 'goal' else self.about['goal_columns']})")
         request = {"what": what, "columns": [{"name": name, "width": v.shape[1]} for name, v in parts]}
-        out = _fitting(out, self._shapes)
+        out = _outputs(out, self._shapes)
         self._call("worlds.set", request, (self._mask(mask), np.concatenate([v for _, v in parts], axis=1), *out))
         return out
 
     def vary(self, options, mask=None):
-        """Makes worlds anew with other options; they need a reset then."""
+        """Replaces the selected worlds by new ones with other options. They need a reset."""
         self._call("worlds.vary", {"options": options_text(options)}, (self._mask(mask),))
 
     def observe(self, out=None):
-        """What is watched, as it is now."""
-        out = _fitting(out, self._shapes)
+        """Returns the current values of what is watched."""
+        out = _outputs(out, self._shapes)
         self._call("worlds.observe", None, out)
         return out
 
     def frames(self, out=None):
-        """The frames of all worlds, (n, 224, 224, 3) uint8, watched or not."""
-        (out,) = _fitting(None if out is None else (out,), [((self.n, *FRAME), np.dtype("uint8"))])
+        """Returns the frames of all worlds, (n, 224, 224, 3) uint8, whether or not they are watched."""
+        (out,) = _outputs(None if out is None else (out,), [((self.n, *FRAME), np.dtype("uint8"))])
         self._call("worlds.frames", None, (out,))
         return out
 
     def actions(self, actions):
-        """Actions as the library takes them; what they are not raises ValueError or TypeError."""
+        """Converts actions to a contiguous array (n, A). Raises TypeError or ValueError if they do not fit."""
         a = np.asarray(actions)
         if not np.can_cast(a.dtype, self.action_dtype, "same_kind"):
             raise TypeError(f"actions of type {a.dtype} (hint: {self.action_dtype})")
         if a.shape != (want := (self.n, self.about["action"]["width"])):
-            raise ValueError(f"actions of shape {a.shape}, not {want}")
+            raise ValueError(f"actions have shape {a.shape}, not {want}")
         return np.ascontiguousarray(a, self.action_dtype)
 
     def _mask(self, mask):
@@ -118,12 +131,12 @@ class Worlds(Held):
             return None
         m = np.ascontiguousarray(mask)
         if m.dtype != np.bool_ or m.shape != (self.n,):
-            raise ValueError(f"a mask of {m.dtype} and shape {m.shape}, not bool and ({self.n},)")
+            raise ValueError(f"the mask is {m.dtype} of shape {m.shape}, not bool of shape ({self.n},)")
         return m
 
 
-def _fitting(out, shapes):
-    """Arrays that the library writes to as they lie in memory: the caller's, or new ones of these shapes and types."""
+def _outputs(out, shapes):
+    """Returns output arrays of these shapes and dtypes: the caller's, after a check, or new ones. The library writes to their memory directly."""
     if out is None:
         return tuple(np.empty(shape, dtype) for shape, dtype in shapes)
     if len(out) != len(shapes) or not all(isinstance(a, np.ndarray) and a.flags.carray and (a.shape, a.dtype) == s for a, s in zip(out, shapes)):
@@ -133,6 +146,6 @@ def _fitting(out, shapes):
 
 
 def options_text(options):
-    """Options as the command line writes them: numbers with commas between them."""
+    """Returns options in the command line's notation: numbers separated by commas."""
     return {name: v if isinstance(v, str) else ",".join(repr(x) for x in np.ravel(v).tolist())
             for name, v in (options or {}).items()}  # fmt: skip

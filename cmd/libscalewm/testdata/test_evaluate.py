@@ -184,10 +184,10 @@ class M(Base):
         ours = module("W", "__main__", module=leaf, _orig_mod=leaf, see=module("OptimizedModule", "torch._dynamo.eval_frame", _orig_mod=module("N", "__main__", module=leaf)))
         wrapped = module("DistributedDataParallel", "torch.nn.parallel.distributed", module=ours)
         for key in ("module.weight", "_orig_mod.weight", "weight"):
-            self.assertEqual(identity._bare_key(ours, key), key)
-            self.assertEqual(identity._bare_key(wrapped, "module." + key), key)
-        self.assertEqual(identity._bare_key(wrapped, "module.see._orig_mod.module.weight"), "see.module.weight")
-        self.assertIs(identity._bare(wrapped), ours)
+            self.assertEqual(identity._unwrapped_key(ours, key), key)
+            self.assertEqual(identity._unwrapped_key(wrapped, "module." + key), key)
+        self.assertEqual(identity._unwrapped_key(wrapped, "module.see._orig_mod.module.weight"), "see.module.weight")
+        self.assertIs(identity._unwrapped(wrapped), ours)
 
     def test_training_mode_is_seen_within(self):
         class Module:
@@ -240,17 +240,17 @@ class M(Base):
 
         z = np.zeros
         for model, error, text in [
-            (giving("encode", lambda f: z(3)), ValueError, r"encode gave shape \(3,\), not \(2, ...\)"),
+            (giving("encode", lambda f: z(3)), ValueError, r"encode returned shape \(3,\), not \(2, ...\)"),
             (giving("encode", lambda f: z(len(f))), ValueError, "a latent for each frame"),
             (giving("encode", lambda f: np.full((len(f), 3), np.nan)), ValueError, "not finite"),
             (giving("encode", lambda f: np.array(["a"] * len(f))), TypeError, "not numbers"),
             (giving("encode", lambda f: z((len(f), 0))), scalewm.Error, "latents of"),
-            (giving("rollout", lambda s, c: z((len(s), 3, 2, 2))), ValueError, r"rollout gave shape \(2, 3, 2, 2\), not \(2, 10, 2, 2\)"),
-            (giving("rollout", lambda s, c: None), TypeError, "rollout gave object"),
-            (giving("plan", lambda f, g: z((len(f), 25, 2)), Still), ValueError, r"plan gave shape \(2, 25, 2\), not \(2, 5, 10\)"),
+            (giving("rollout", lambda s, c: z((len(s), 3, 2, 2))), ValueError, r"rollout returned shape \(2, 3, 2, 2\), not \(2, 10, 2, 2\)"),
+            (giving("rollout", lambda s, c: None), TypeError, "rollout returned object"),
+            (giving("plan", lambda f, g: z((len(f), 25, 2)), Still), ValueError, r"plan returned shape \(2, 25, 2\), not \(2, 5, 10\)"),
             (giving("plan", lambda f, g: np.full((len(f), 5, 10), np.inf), Still), ValueError, "not finite"),
             (giving("training", True), ValueError, r"model.eval\(\)"),
-            (object(), TypeError, "is no model"),
+            (object(), TypeError, "is not a model"),
         ]:
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 self.evaluate(model, frame_size=SIZE)
@@ -297,7 +297,7 @@ class M(Base):
             (r"kind \['cost'\] \(hint", ValueError, {"kind": ["cost"]}),
             ("name=1", TypeError, {"name": 1}),
             (r"kind 'foo' \(hint: cost, world, policy", ValueError, {"kind": "foo"}),
-            ("no model of kind cost .hint", TypeError, {"kind": "cost"}),
+            ("not a model of kind cost .hint", TypeError, {"kind": "cost"}),
             (r"tier=5 \(hint: a text", TypeError, {"tier": 5}),
             ("sets=", TypeError, {"sets": [101]}),
             ("solver=None", TypeError, {"solver": None}),
@@ -315,7 +315,7 @@ class M(Base):
                 self.evaluate(Dot(), **kwargs)
         for take in ("info", "info_dict", "batch"):
             main = type("Main", (), {"frame_size": SIZE, **dict(zip(("encode", "rollout"), eval(f"(lambda self, {take}: {take}['pixels'], lambda self, {take}, sequence: {take})")))})()
-            with self.subTest(take), self.assertRaisesRegex(TypeError, "Main.encode does not take frames.*it raised IndexError.*hint: models of stable-worldmodel.*get_cost"):
+            with self.subTest(take), self.assertRaisesRegex(TypeError, "Main.encode does not accept frames.*it raised IndexError.*hint: models of stable-worldmodel.*get_cost"):
                 self.evaluate(main)
         with self.assertRaisesRegex(TypeError, "weights="):
             self.evaluate(Dot(), weights=None)

@@ -333,7 +333,7 @@ if __name__ == "__main__":
         self.assertEqual(a, first_observation(3))
 
     def test_a_library_of_another_version(self):
-        for other in ("ABI = 99", "_written = lambda: {**a.json.loads((a._HERE / 'tasks.json').read_text()), 'versions': {}}"):
+        for other in ("ABI = 99", "_packaged = lambda: {**a.json.loads((a._HERE / 'tasks.json').read_text()), 'versions': {}}"):
             code = f"import scalewm._abi as a; a.{other}; import scalewm; scalewm.Worlds('tworoom')"
             run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
             self.assertIn("install scalewm again", run.stderr)

@@ -106,11 +106,11 @@ class TestModel(unittest.TestCase):
         nan[1, 2, 0, 0] = np.nan
         for error, text, what in [
             (ValueError, "uint8", lambda: m.encode(self.frames.astype(np.float32))),
-            (ValueError, "encode wants frames", lambda: m.encode(self.frames[:, 1:])),
-            (ValueError, "candidates are", lambda: m.rollout(z, self.plans(2, 3)[..., 1:])),
-            (ValueError, "candidates are", lambda: m.rollout(z, self.plans(2, 3)[:, :0])),
-            (ValueError, "start is", lambda: m.rollout(z[:1], self.plans(2, 3))),
-            (ValueError, "goals is", lambda: m.cost(z, z[:, :2], self.plans(2, 3))),
+            (ValueError, "encode needs frames", lambda: m.encode(self.frames[:, 1:])),
+            (ValueError, "candidates must have shape", lambda: m.rollout(z, self.plans(2, 3)[..., 1:])),
+            (ValueError, "candidates must have shape", lambda: m.rollout(z, self.plans(2, 3)[:, :0])),
+            (ValueError, "start must have shape", lambda: m.rollout(z[:1], self.plans(2, 3))),
+            (ValueError, "goals must have shape", lambda: m.cost(z, z[:, :2], self.plans(2, 3))),
             (TypeError, "not of numbers", lambda: m.rollout(z, self.plans(2, 3).astype("S3"))),
             (scalewm.Error, "candidates: number 250 is NaN", lambda: m.rollout(z, nan)),
             (scalewm.Error, "start: number 0 is", lambda: m.rollout(z * np.inf, self.plans(2, 3))),
@@ -135,7 +135,7 @@ class TestModel(unittest.TestCase):
             original = scalewm.load(self.home / "run", threads=1)
             original.note = "kept"
             twin = copied(original)
-            self.assertEqual((twin.note, twin.weights, twin.__class__, twin._wants), ("kept", original.weights, scalewm.Model, original._wants))
+            self.assertEqual((twin.note, twin.weights, twin.__class__, twin._source), ("kept", original.weights, scalewm.Model, original._source))
             self.assertNotEqual(twin._handle, original._handle)
             np.testing.assert_array_equal(twin.encode(self.frames[:2]), want)
             twin.close()

@@ -1,35 +1,35 @@
 package oracle
 
-// Parameters of the Markov oracle (docs/sources.md#cube-oracles), distances in metres.
+// Parameters of the Markov oracle (docs/sources.md#cube-oracles). Distances are in metres.
 const (
 	gainPos, gainYaw     = 5, 3
-	leastMove            = 0.4  // norm that every move is stretched to before its gain
-	hover                = 0.18 // above block and target on the way
+	leastMove            = 0.4  // a shorter movement is stretched to this norm before the gain
+	hover                = 0.18 // height above block and target on the way
 	highEnough           = 0.16
 	nearXY, near         = 0.04, 0.02
 	nearRest             = 0.04
-	gripsFrom, openBelow = 0.5, 0.1 // of the contact
-	markovSteps          = 200
-	mostNoise            = 0.1 // largest standard deviation of an episode's noise
+	gripsFrom, openBelow = 0.5, 0.1 // contact forces
+	markovSteps          = 200      // maximum number of steps
+	mostNoise            = 0.1      // maximum standard deviation of an episode's noise
 )
 
-// noiseShape is the noise on each number of the action beside that on the first.
+// noiseShape is the noise on each entry of the action, relative to the first.
 var noiseShape = [actionDim]float64{1, 1, 1, 3, 10}
 
-// noisy is the Markov oracle with normal noise on its actions, whose size is drawn once.
+// noisy is the Markov oracle with normal noise on its actions. Its size is drawn once.
 type noisy struct {
 	markov
 	size float64
 }
 
-func (n *noisy) begin(s *sight, d dice) {
+func (n *noisy) begin(s *observation, d random) {
 	if n.size == 0 {
 		n.size = between(d, 0, mostNoise)
 	}
 	n.markov.begin(s, d)
 }
 
-func (n *noisy) next(s *sight, d dice) (action [actionDim]float64, done bool) {
+func (n *noisy) next(s *observation, d random) (action [actionDim]float64, done bool) {
 	action, done = n.markov.next(s, d)
 	for i, a := range action {
 		action[i] = clip(a + n.size*noiseShape[i]*d.NormFloat64())
@@ -37,20 +37,22 @@ func (n *noisy) next(s *sight, d dice) (action [actionDim]float64, done bool) {
 	return action, done
 }
 
-// markov is OGBench's Markov oracle: one of nine phases, chosen at every step from
-// what is seen.
+// markov is OGBench's Markov oracle: at every step it selects one of nine phases from the
+// current observation.
 type markov struct {
 	steps   int
 	rest    vec3
 	restYaw float64
 }
 
-func (m *markov) begin(_ *sight, d dice) {
+// begin draws the pose at which the effector is left at the end.
+func (m *markov) begin(_ *observation, d random) {
 	m.steps = 0
 	m.rest, m.restYaw = rest(d)
 }
 
-func (m *markov) next(s *sight, _ dice) (action [actionDim]float64, done bool) {
+// next returns the action of the current phase.
+func (m *markov) next(s *observation, _ random) (action [actionDim]float64, done bool) {
 	to, turn, grip := m.phase(s)
 	action = move(minus(to, s.hand), turn, grip)
 	m.steps++
@@ -58,11 +60,12 @@ func (m *markov) next(s *sight, _ dice) (action [actionDim]float64, done bool) {
 	return action, arrived || m.steps == markovSteps
 }
 
-// delivered says whether the block is where it should be.
-func delivered(s *sight) bool { return length(minus(s.target, s.block), 3) <= near }
+// delivered reports whether the block is at the target.
+func delivered(s *observation) bool { return length(minus(s.target, s.block), 3) <= near }
 
-// phase is where to go, how far to turn and what the gripper does: 1 closes, -1 opens.
-func (m *markov) phase(s *sight) (to vec3, turn, grip float64) {
+// phase returns the position to move to, the yaw to turn by and the gripper action: 1 closes,
+// -1 opens.
+func (m *markov) phase(s *observation) (to vec3, turn, grip float64) {
 	blockYaw := nearestTurn(s.handYaw, s.blockYaw)
 	targetYaw := nearestTurn(s.handYaw, s.targetYaw)
 	high := s.hand[2] > highEnough
@@ -91,7 +94,7 @@ func (m *markov) phase(s *sight) (to vec3, turn, grip float64) {
 	}
 }
 
-// move makes an action of a way, a turn and the gripper's.
+// move returns the action for a displacement, a turn and a gripper action.
 func move(way vec3, turn, grip float64) (action [actionDim]float64) {
 	n := length(way, 3)
 	for i, x := range way {

@@ -1,6 +1,6 @@
-// Package oracle holds the scripted policies that OGBench collects its cube data
-// with. They see what a world reports in its columns, bring the block to the target
-// and then ask for a new one; they know nothing of how the world is simulated.
+// Package oracle contains the scripted policies with which OGBench collects its cube data.
+// An oracle brings the block to the target, and then a new target is drawn. It sees only
+// what a world reports in its columns and contains nothing about the simulation.
 package oracle
 
 import (
@@ -12,34 +12,34 @@ import (
 	"scalewm/envs"
 )
 
-// Names of the oracles in Spec.Policies.
+// Names of the oracles, as listed in Spec.Policies.
 const (
-	PlanName   = "plan"   // OGBench's "play" recipe, of which the published data are
-	MarkovName = "markov" // decides anew at every step
+	PlanName   = "plan"   // OGBench's "play" recipe, with which the published data was collected
+	MarkovName = "markov" // decides at every step from the current observation alone
 )
 
-// actionRange is how far an action of 1 moves: effector x, y, z in metres, yaw in
-// radians, gripper opening (docs/sources.md#cube-step).
+// actionRange is the change at an action of 1: effector x, y, z in metres, yaw in radians,
+// gripper opening (docs/sources.md#cube-step).
 var actionRange = [actionDim]float64{0.05, 0.05, 0.05, 0.3, 1}
 
 const actionDim = 5
 
-// restBox bounds the places where an oracle leaves the effector, in metres.
+// restBox bounds the positions at which an oracle leaves the effector, in metres.
 var restBox = [3][2]float64{{0.25, 0.6}, {-0.35, 0.35}, {0.20, 0.35}}
 
 type vec3 = [3]float64
 
-// sight is what an oracle sees of a world: metres, radians and seconds. Opening and
-// contact of the gripper are from 0 to 1.
-type sight struct {
+// observation is what an oracle sees of a world, in metres, radians and seconds. opening and
+// contact of the gripper are in [0, 1].
+type observation struct {
 	time                         float64
 	hand, block, target          vec3
 	handYaw, blockYaw, targetYaw float64
 	opening, contact             float64
 }
 
-// look reads the columns that the original's oracles read.
-func look(e envs.Env) (s sight, err error) {
+// observe reads the columns that OGBench's oracles use.
+func observe(e envs.Env) (s observation, err error) {
 	for _, c := range []struct {
 		column string
 		to     []float64
@@ -57,70 +57,75 @@ func look(e envs.Env) (s sight, err error) {
 		*to = v[0]
 	}
 	if err != nil {
-		return s, fmt.Errorf("oracle: looking round: %w", err)
+		return s, fmt.Errorf("oracle: observing the world: %w", err)
 	}
 	return s, nil
 }
 
-// dice is what an oracle draws from; a *rand.Rand.
-type dice interface {
+// random is the source of an oracle's draws, a *rand.Rand outside tests.
+type random interface {
 	Float64() float64
 	NormFloat64() float64
 }
 
-func between(d dice, lo, hi float64) float64 { return lo + (hi-lo)*d.Float64() }
+// between draws uniformly from [lo, hi).
+func between(d random, lo, hi float64) float64 { return lo + (hi-lo)*d.Float64() }
 
-// rest draws a place and a yaw of the effector.
-func rest(d dice) (at vec3, yaw float64) {
+// rest draws a position and a yaw of the effector.
+func rest(d random) (at vec3, yaw float64) {
 	for i, b := range restBox {
 		at[i] = between(d, b[0], b[1])
 	}
 	return at, between(d, -math.Pi, math.Pi)
 }
 
-// oracle knows how to bring the block to the target.
+// oracle is a script that brings the block to the target.
 type oracle interface {
-	// begin prepares for the target that is seen.
-	begin(s *sight, d dice)
-	// next is an action within ±1, and whether the oracle has come to its end.
-	next(s *sight, d dice) (action [actionDim]float64, done bool)
+	// begin prepares for the current target.
+	begin(s *observation, d random)
+	// next returns an action within ±1, and whether the script has ended.
+	next(s *observation, d random) (action [actionDim]float64, done bool)
 }
 
-// World is a world whose target can be drawn anew.
+// World is a world whose target can be drawn again.
 type World interface {
 	envs.Env
 	Retarget(r *rand.Rand)
 }
 
-// player makes a policy of an oracle: when the oracle has finished, it begins again with a new target.
+// player turns an oracle into a policy: when the oracle has ended, it draws a new target and
+// starts again.
 type player struct {
 	oracle
 	r *rand.Rand
 }
 
-// NewPlan makes the plan oracle; it acts in a World.
+// NewPlan returns the plan oracle. Its world must be a World.
 func NewPlan() envs.Policy { return &player{oracle: &plan{}} }
 
-// NewMarkov makes the Markov oracle with the noise of stable-worldmodel on its
-// actions; it acts in a World.
+// NewMarkov returns the Markov oracle with stable-worldmodel's noise on its actions. Its world
+// must be a World.
 func NewMarkov() envs.Policy { return &player{oracle: &noisy{}} }
 
+// Reset starts the script for the current target.
 func (p *player) Reset(e envs.Env, r *rand.Rand) error {
 	p.r = r
 	return p.start(e)
 }
 
+// start prepares the oracle for the current observation.
 func (p *player) start(e envs.Env) error {
-	s, err := look(e)
+	s, err := observe(e)
 	if err == nil {
 		p.begin(&s, p.r)
 	}
 	return err
 }
 
-// Act draws the new target before the last action is taken, as stable-worldmodel does.
+// Act writes the next action. When the script has ended, it draws the new target before the
+// last action is taken, as stable-worldmodel does.
 func (p *player) Act(e envs.Env, dst []float64) error {
-	s, err := look(e)
+	s, err := observe(e)
 	if err != nil {
 		return err
 	}
@@ -131,17 +136,19 @@ func (p *player) Act(e envs.Env, dst []float64) error {
 	}
 	w, ok := e.(World)
 	if !ok {
-		return fmt.Errorf("oracle: %s has no target to be drawn anew (hint: the oracles know cube alone)", e.Spec().Name)
+		return fmt.Errorf("oracle: the target of %s cannot be drawn again (hint: the oracles are for the task cube)", e.Spec().Name)
 	}
+	// The script continues in the same step, from the same state with the new target.
 	w.Retarget(p.r)
 	return p.start(e)
 }
 
-// nearestTurn is which of the block's equal yaws, a quarter turn apart, is nearest to
-// the effector's.
+// nearestTurn returns the yaw nearest to the effector's among those at which the block looks
+// the same, a quarter turn apart.
 func nearestTurn(hand, block float64) float64 {
 	best := math.Inf(1)
 	nearest := block
+	// One full turn in both directions covers every difference of wrapped yaws.
 	for i := -4.0; i <= 4; i++ {
 		yaw := i*2*math.Pi/4 + block
 		if d := math.Abs(hand - yaw); d < best {
@@ -151,10 +158,10 @@ func nearestTurn(hand, block float64) float64 {
 	return nearest
 }
 
-// turned is the same angle from -π to π.
+// turned returns the same angle in [-π, π].
 func turned(yaw float64) float64 { return math.Remainder(yaw, 2*math.Pi) }
 
-// positive is the same angle from 0 to 2π.
+// positive returns the same angle in [0, 2π).
 func positive(yaw float64) float64 {
 	if yaw = turned(yaw); yaw < 0 {
 		return yaw + 2*math.Pi
@@ -162,9 +169,10 @@ func positive(yaw float64) float64 {
 	return yaw
 }
 
+// minus returns a - b.
 func minus(a, b vec3) vec3 { return vec3{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
 
-// length is the norm of the first n entries.
+// length returns the norm of the first n entries.
 func length(a vec3, n int) float64 {
 	sum := 0.0
 	for _, x := range a[:n] {
@@ -173,4 +181,5 @@ func length(a vec3, n int) float64 {
 	return math.Sqrt(sum)
 }
 
+// clip limits x to [-1, 1].
 func clip(x float64) float64 { return min(max(x, -1), 1) }

@@ -38,7 +38,7 @@ func (s *splitMix) NormFloat64() float64 {
 	return sum - 6
 }
 
-// events reads what testdata/make_oracles.py wrote.
+// events is a reader of the file that testdata/make_oracles.py wrote.
 type events struct {
 	t *testing.T
 	r io.Reader
@@ -51,17 +51,17 @@ func (e events) read(v any) {
 	}
 }
 
-func (e events) sight() *sight {
+func (e events) observation() *observation {
 	var v [15]float32
 	e.read(&v)
 	at := func(i int) float64 { return float64(v[i]) }
 	place := func(i int) vec3 { return vec3{at(i), at(i + 1), at(i + 2)} }
-	return &sight{time: at(0), hand: place(1), block: place(4), target: place(7),
+	return &observation{time: at(0), hand: place(1), block: place(4), target: place(7),
 		handYaw: at(10), blockYaw: at(11), targetYaw: at(12), opening: at(13), contact: at(14)}
 }
 
-// phase names what the Markov oracle does by where it goes and its grip.
-func (m *markov) phaseOf(s *sight) string {
+// phaseOf names the Markov oracle's phase from the position it moves to and its grip.
+func (m *markov) phaseOf(s *observation) string {
 	to, _, grip := m.phase(s)
 	way := map[vec3]string{
 		s.block: "to the block", s.target: "to the target", m.rest: "away", {s.block[0], s.block[1], 2 * highEnough}: "up",
@@ -71,7 +71,7 @@ func (m *markov) phaseOf(s *sight) string {
 	return fmt.Sprint(way, grip)
 }
 
-// tally compares one oracle with its original.
+// tally compares one oracle with OGBench's.
 type tally struct {
 	oracle              oracle
 	count, equal, ended int
@@ -80,7 +80,7 @@ type tally struct {
 }
 
 func (c *tally) next(t *testing.T, e events) {
-	s := e.sight()
+	s := e.observation()
 	var want struct {
 		Action [actionDim]float64
 		Done   bool
@@ -105,8 +105,8 @@ func (c *tally) next(t *testing.T, e events) {
 	}
 }
 
-// The oracles of OGBench 1.2.1, in their own world and in made-up scenes: same sight,
-// same action.
+// Comparison with the oracles of OGBench 1.2.1, in their own world and in synthetic scenes:
+// the same observation gives the same action.
 func TestOraclesActAsTheOriginals(t *testing.T) {
 	z, err := gzip.NewReader(bytes.NewReader(oraclesGz))
 	if err != nil {
@@ -133,7 +133,7 @@ func TestOraclesActAsTheOriginals(t *testing.T) {
 			c, d = tallies[head.Which], splitMix(head.Seed)
 			c.oracle = map[byte]oracle{'p': &plan{}, 'm': &markov{}}[head.Which]
 		case 'b':
-			c.oracle.begin(e.sight(), &d)
+			c.oracle.begin(e.observation(), &d)
 		case 'n':
 			c.next(t, e)
 		}
@@ -149,10 +149,10 @@ func TestOraclesActAsTheOriginals(t *testing.T) {
 	}
 }
 
-// table is a world of which only the columns are there.
+// table is a world that only has columns.
 type table struct {
 	envs.Env
-	sight
+	observation
 	drawn int
 }
 
@@ -181,17 +181,17 @@ func (w *table) Retarget(r *rand.Rand) {
 	w.target[0] = r.Float64()
 }
 
-// An oracle that has come to its end has the target drawn anew and goes on, in the
-// same step.
+// When an oracle has ended, a new target is drawn and the oracle starts again, in the same
+// step.
 func TestNewTargets(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy   envs.Policy
 		from, to int // steps to the first end
 	}{
-		// A plan takes 11 segments of 0.4 s, and 0.08 s more or less; Markov gives up after 200 steps.
+		// A plan takes 11 segments of 0.4 s, ± 0.08 s. Markov ends after 200 steps.
 		PlanName: {NewPlan(), 87, 91}, MarkovName: {NewMarkov(), 200, 200},
 	} {
-		w := &table{sight: sight{hand: vec3{0.4, 0, 0.3}, block: vec3{0.5, 0.2, 0.02}, target: vec3{0.3, -0.2, 0.02}}}
+		w := &table{observation: observation{hand: vec3{0.4, 0, 0.3}, block: vec3{0.5, 0.2, 0.02}, target: vec3{0.3, -0.2, 0.02}}}
 		if err := c.policy.Reset(w, rand.New(rand.NewPCG(1, 2))); err != nil {
 			t.Fatal(err)
 		}
@@ -218,19 +218,19 @@ func TestNewTargets(t *testing.T) {
 	}
 }
 
-// Where there is no target to be drawn, or nothing to see, an oracle says so.
+// An oracle returns an error if the target cannot be drawn again or a column is missing.
 func TestOraclesWantACube(t *testing.T) {
 	type blind struct{ envs.Env }
-	w := &table{sight: sight{time: 0}}
+	w := &table{observation: observation{time: 0}}
 	p := NewPlan()
 	if err := p.Reset(w, rand.New(rand.NewPCG(1, 2))); err != nil {
 		t.Fatal(err)
 	}
 	w.time = 100
-	if err := p.Act(blind{w}, make([]float64, actionDim)); err == nil || !strings.Contains(err.Error(), "table has no target") {
+	if err := p.Act(blind{w}, make([]float64, actionDim)); err == nil || !strings.Contains(err.Error(), "the target of table cannot be drawn again") {
 		t.Errorf("acting in a world without targets: %v", err)
 	}
-	if err := NewMarkov().Reset(faulty{w}, rand.New(rand.NewPCG(1, 2))); err == nil || !strings.Contains(err.Error(), "looking round: no columns") {
+	if err := NewMarkov().Reset(faulty{w}, rand.New(rand.NewPCG(1, 2))); err == nil || !strings.Contains(err.Error(), "observing the world: no columns") {
 		t.Errorf("looking at nothing: %v", err)
 	}
 }
@@ -239,12 +239,12 @@ type faulty struct{ *table }
 
 func (faulty) Observe(string, []float64) error { return errors.New("no columns") }
 
-// The noise is as large as drawn for the episode: on the gripper ten times that on
-// the first number.
+// The size of the noise is the one drawn for the episode; on the gripper it is ten times that
+// on the first entry.
 func TestMarkovNoise(t *testing.T) {
 	n := &noisy{}
 	r := rand.New(rand.NewPCG(3, 4))
-	s := &sight{hand: vec3{0.4, 0, 0.3}, block: vec3{0.4, 0.05, 0.02}, target: vec3{0.3, -0.2, 0.02}}
+	s := &observation{hand: vec3{0.4, 0, 0.3}, block: vec3{0.4, 0.05, 0.02}, target: vec3{0.3, -0.2, 0.02}}
 	n.begin(s, r)
 	size := n.size
 	if size <= 0 || size > mostNoise {

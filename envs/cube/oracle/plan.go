@@ -7,21 +7,22 @@ import (
 
 // Parameters of the plan oracle (docs/sources.md#cube-oracles), in seconds and metres.
 const (
-	planStep   = 0.05 // of the plan: one env step
+	planStep   = 0.05 // between steps of a plan: one env step
 	segment    = 0.4  // between keyframes
-	descent    = 1.5  // segments that going down takes
-	jitter     = 0.2  // segments that each keyframe is moved by at most
-	lift       = 0.1  // least height above block and target, and how much more there may be
+	descent    = 1.5  // duration of a descent, in segments
+	jitter     = 0.2  // maximum shift of a keyframe's time, in segments
+	lift       = 0.1  // minimum height above block and target, and its maximum random addition
 	planNoise  = 0.1  // standard deviation of the plan's noise, in full actions
-	planSmooth = 0.5  // of the noise along the plan, in steps
+	planSmooth = 0.5  // standard deviation of the smoothing along the plan, in steps
 )
 
-// pose is a place and a yaw; everything stands upright.
+// pose is a position and a yaw; roll and pitch are constant.
 type pose struct {
 	at  vec3
 	yaw float64
 }
 
+// above returns the pose raised by height.
 func (p pose) above(height float64) pose {
 	p.at[2] += height
 	return p
@@ -43,20 +44,22 @@ const (
 	keyframes
 )
 
-// keys are the keyframes of a plan: the gripper's opening grips at 1.
+// keys are the keyframes of a plan: times in seconds, gripper openings (1 is closed) and
+// poses.
 type keys struct {
 	times, grips [keyframes]float64
 	poses        [keyframes]pose
 }
 
-// plan is OGBench's plan oracle: it draws a plan from keyframes, adds noise that is
-// smooth in time, and follows it step by step.
+// plan is OGBench's plan oracle. It interpolates a trajectory between keyframes, adds noise
+// that is smooth in time, and follows the result step by step without feedback on the block.
 type plan struct {
-	begun float64 // time
-	steps [][actionDim]float64
+	begun float64              // time at the start
+	steps [][actionDim]float64 // effector x, y, z, yaw, gripper opening
 }
 
-func (p *plan) begin(s *sight, d dice) {
+// begin draws a plan.
+func (p *plan) begin(s *observation, d random) {
 	p.begun = s.time
 	k := newKeys(s, d)
 	p.steps = p.steps[:0]
@@ -66,9 +69,11 @@ func (p *plan) begin(s *sight, d dice) {
 	addNoise(p.steps, d)
 }
 
-// next is the action that leads to the plan's present step.
-func (p *plan) next(s *sight, _ dice) (action [actionDim]float64, done bool) {
+// next returns the action that leads to the plan's current step. It inverts the scaling of
+// actions.
+func (p *plan) next(s *observation, _ random) (action [actionDim]float64, done bool) {
 	last := len(p.steps) - 1
+	// The addition keeps rounding of the time from selecting the previous step.
 	i := int(math.Floor((s.time - p.begun + 1e-7) / planStep))
 	to := p.steps[min(i, last)]
 	for j, now := range [actionDim]float64{s.hand[0], s.hand[1], s.hand[2], s.handYaw, s.opening} {
@@ -78,8 +83,8 @@ func (p *plan) next(s *sight, _ dice) (action [actionDim]float64, done bool) {
 	return action, i >= last
 }
 
-// newKeys draws in the order of the original.
-func newKeys(s *sight, d dice) *keys {
+// newKeys draws the keyframes, in OGBench's order of draws.
+func newKeys(s *observation, d random) *keys {
 	k := &keys{}
 	p := &k.poses
 	p[keyInitial] = pose{s.hand, s.handYaw}
@@ -103,7 +108,8 @@ func newKeys(s *sight, d dice) *keys {
 	return k
 }
 
-// midway is half the screw motion from a to b.
+// midway returns the pose halfway along the screw motion from a to b. Its path is an arc,
+// not a straight line, as OGBench interpolates in SE(3).
 func midway(a, b pose) pose {
 	turn := turned(b.yaw - a.yaw)
 	bow := math.Tan(turn / 4)
@@ -111,8 +117,8 @@ func midway(a, b pose) pose {
 	return pose{vec3{a.at[0] + (way[0]+bow*way[1])/2, a.at[1] + (way[1]-bow*way[0])/2, a.at[2] + way[2]/2}, a.yaw + turn/2}
 }
 
-// setTimes sets the keyframes one after the other and then moves each.
-func (k *keys) setTimes(d dice) {
+// setTimes spaces the keyframes and then shifts each one at random.
+func (k *keys) setTimes(d random) {
 	for i := keyPick; i < keyframes; i++ {
 		takes := segment
 		if i == keyPickStart || i == keyPlaceStart {
@@ -125,14 +131,15 @@ func (k *keys) setTimes(d dice) {
 	}
 }
 
-// setGrips closes the gripper at the block and opens it at the target.
+// setGrips closes the gripper between picking and placing.
 func (k *keys) setGrips() {
 	for i := keyPickEnd; i < keyPlaceEnd; i++ {
 		k.grips[i] = 1
 	}
 }
 
-// at is the plan without noise at a time before the last keyframe: place, yaw, gripper.
+// at returns the plan without noise at a time before the last keyframe: position, yaw,
+// gripper.
 func (k *keys) at(t float64) (step [actionDim]float64) {
 	i := max(sort.Search(keyframes, func(i int) bool { return k.times[i] > t })-1, 0)
 	since, takes := t-k.times[i], k.times[i+1]-k.times[i]
@@ -146,9 +153,10 @@ func (k *keys) at(t float64) (step [actionDim]float64) {
 	return step
 }
 
-// addNoise adds normal noise, smoothed along the plan by a Gaussian of planSmooth
-// steps that is cut at two and mirrored at both ends.
-func addNoise(steps [][actionDim]float64, d dice) {
+// addNoise adds normal noise, smoothed along the plan by a Gaussian with a standard deviation
+// of planSmooth steps. The Gaussian is truncated at two steps, and the noise is mirrored at
+// both ends, as scipy's gaussian_filter1d does.
+func addNoise(steps [][actionDim]float64, d random) {
 	noise := make([][actionDim]float64, len(steps))
 	for i := range noise {
 		for j, r := range actionRange {

@@ -1,12 +1,14 @@
 // Package pendulum is the worked example of a new task that MuJoCo simulates (see "A new
 // MuJoCo task" in docs/architecture.md): a pendulum that must be swung to an angle.
-// Importing it registers it; only tests do, so that the program's tasks are those of the
-// paper. Copy the folder to begin a task of your own, and read it in this order:
 //
-//   - scene.xml is the world as MuJoCo loads it, with a camera that draws the frames.
-//   - spec says what data sets, models and reports must know of the task.
-//   - task ties the two together.
-//   - world has the laws: where an episode begins, what an action does, what is solved.
+// Importing the package registers the task. Only tests import it, so that the program
+// offers only the tasks of the paper. To begin your own task, copy the folder and read it
+// in this order:
+//
+//   - scene.xml is the scene in MJCF, with a camera for the frames.
+//   - spec describes the task to data sets, models and reports.
+//   - task connects the two.
+//   - world has the rules: start of an episode, effect of an action, success.
 package pendulum
 
 import (
@@ -20,13 +22,13 @@ import (
 )
 
 const (
-	substeps  = 5   // physics steps of 0.01 s in an env step
-	threshold = 0.1 // the goal is met where the angle is nearer than this, in radians
+	substeps  = 5   // physics steps of 0.01 s per env step
+	threshold = 0.1 // the goal is met if the angle differs from it by less than this, in radians
 )
 
-// The columns come back row by row in a data set. Env fills in those that it knows
-// (here all); a task tells the others in World.Enter. What is left out has the values
-// that envs.Spec says.
+// spec's columns are recorded for each row of a data set. Env reports those that it knows,
+// which are all of them here; a task declares others in World.Enter. Omitted fields have the
+// defaults documented at envs.Spec.
 var spec = &envs.Spec{
 	Name:      "pendulum",
 	Title:     "Pendulum",
@@ -64,27 +66,29 @@ func init() {
 	})
 }
 
-// world is one running pendulum. The embedded Physics is MuJoCo's part of it.
+// world is one running pendulum. The embedded Physics is its simulation.
 type world struct{ *mjenv.Physics }
 
+// Enter has nothing to fetch in addition to Physics's own arrays.
 func (w *world) Enter(p *mjenv.Physics) error {
 	w.Physics = p
 	return nil
 }
 
-// Start draws any angle and a small velocity.
+// Start draws the angle uniformly from the circle and a velocity from [-1, 1) rad/s.
 func (w *world) Start(r *rand.Rand) error {
 	w.QPos[0] = math.Pi * (2*r.Float64() - 1)
 	w.QVel[0] = 2*r.Float64() - 1
 	return nil
 }
 
-// Control gives the action to the motor as it is.
+// Control uses the action as the motor's control.
 func (w *world) Control(action []float64) error {
 	copy(w.Ctrl, action)
 	return nil
 }
 
+// Drive makes the physics steps. The reward is 1 if the pendulum is upright, 0 if it hangs.
 func (w *world) Drive() (envs.Step, error) {
 	if err := w.Advance(substeps); err != nil {
 		return envs.Step{}, err
@@ -92,6 +96,7 @@ func (w *world) Drive() (envs.Step, error) {
 	return envs.Step{Reward: (1 + math.Cos(w.QPos[0])) / 2, Terminated: w.Solved(), Substeps: substeps}, nil
 }
 
+// Solved compares angles modulo full turns, since qpos is not wrapped.
 func (w *world) Solved() bool {
 	return w.HasGoal && math.Abs(math.Remainder(w.QPos[0]-w.Goal[0], 2*math.Pi)) < threshold
 }

@@ -12,8 +12,8 @@ import (
 	"scalewm/mujoco/render"
 )
 
-// made is a pendulum at an angle and at rest; the test skips where make setup could not
-// fetch the library, or nothing can draw.
+// made returns a pendulum at rest at an angle. It skips the test if the library is missing
+// or nothing can draw.
 func made(t *testing.T, angle float64) *mjenv.Env {
 	t.Helper()
 	e, err := task.New(nil, &world{})
@@ -62,7 +62,7 @@ func TestItHasToSwing(t *testing.T) {
 	}
 }
 
-// The goal is an angle on the circle.
+// The goal is an angle modulo full turns.
 func TestSolved(t *testing.T) {
 	e := made(t, 3)
 	for goal, want := range map[float64]bool{3.09: true, 3.11: false, 3 - 2*math.Pi: true, -3.2: true, -3: false} {

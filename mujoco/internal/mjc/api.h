@@ -1,12 +1,12 @@
-// What the C files of this package share, compiled against the pinned headers.
+// Internal declarations of the C files of this package that need MuJoCo's headers.
 #ifndef MJC_API_H_
 #define MJC_API_H_
 
 #include "mjc.h"
 
-// By path, so that headers which a system may have for itself are never taken.
+// Included by relative path, so that headers installed on the system are never used.
 #if __has_include("../../../third_party/fetched/mujoco/include/mujoco/mujoco.h")
-#undef __SANITIZE_ADDRESS__ // the library is not instrumented, whatever we are
+#undef __SANITIZE_ADDRESS__  // the library is not instrumented, even if this code is
 #include <mujoco/mujoco.h>
 #include <mujoco/mjxmacro.h>
 #if mjVERSION_HEADER == MJC_VERSION
@@ -17,6 +17,7 @@
 #ifdef MJC_BUILT
 #include <setjmp.h>
 
+// Every function of MuJoCo that this package calls.
 #define MJC_FUNCTIONS(F)                                                          \
   F(mj_version) F(mju_setLogHandler) F(mju_warningText) F(mju_error)              \
   F(mj_defaultVFS) F(mj_deleteVFS) F(mj_addBufferVFS) F(mj_parseXMLString)        \
@@ -30,7 +31,7 @@
   F(mjr_freeContext) F(mjr_resizeOffscreen) F(mjr_setBuffer) F(mjr_render)        \
   F(mjr_readPixels)
 
-// The one function table; filled once by mjc_open.
+// The function table, filled once by mjc_open.
 typedef struct {
 #define F(name) __typeof__(name)* name;
   MJC_FUNCTIONS(F)
@@ -39,10 +40,14 @@ typedef struct {
 extern mjc_api mjc;
 
 // MJC_TRY(text) { calls } MJC_CAUGHT { ... }
-// runs calls; when MuJoCo raises an error in one of them, text says which and
-// the second block is entered. The jump lands in the frame of the C function that
-// stands here, so it never crosses a Go frame. A block must not return; locals that
-// it changes and that are read afterwards must be volatile.
+// runs the calls. If MuJoCo raises an error in one of them, its message is written to
+// text, the rest of the block is skipped, and the MJC_CAUGHT block runs.
+//
+// MuJoCo's error handler must not return, so it leaves MuJoCo with longjmp. The jump
+// target is the C function that contains MJC_TRY, so it never unwinds a Go frame, which
+// the Go runtime would not survive. Rules for the block: do not return from it, because
+// the guard would stay set; and declare locals volatile if the block changes them and
+// code after it reads them, since setjmp does not preserve registers.
 void mjc_guard_enter(jmp_buf* here, char* text);
 void mjc_guard_leave(void);
 #define MJC_TRY(text)                           \

@@ -1,4 +1,4 @@
-// Data: the calls of a simulation, each guarded, its warnings counted.
+// Simulation data: each call is guarded against errors, and warnings become results.
 #include "api.h"
 
 #ifdef MJC_BUILT
@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// mj_makeData can raise an error (out of memory), so d is volatile: see MJC_TRY.
 mjc_data* mjc_data_new(mjModel* m, char* text) {
   mjData* volatile d = NULL;
   text[0] = 0;
@@ -23,20 +24,22 @@ void mjc_data_free(mjc_data* c) {
   free(c);
 }
 
-// begin says whether data may be used; the fields of the last outcome start anew.
+// begin resets the code of the last outcome and returns whether the data may be used.
 static int begin(mjc_data* c) {
   c->code = c->fatal ? MJC_UNUSABLE : MJC_OK;
   return c->code == MJC_OK;
 }
 
-// give_up marks data whose call was left half-way.
+// give_up marks data as unusable after MuJoCo aborted a call. Its stack pointers may be
+// anywhere, so only a reset can follow.
 static void give_up(mjc_data* c) {
   c->fatal = 1;
   c->code = MJC_FATAL;
 }
 
-// collect reads the engine's warning counters and zeroes them after every sub-step, so
-// that each outcome tells of its own warnings.
+// collect reads the engine's warning counters. It zeroes them after every sub-step, so that
+// each outcome reports its own warnings only. The first warning is reported, except that
+// divergence replaces an earlier harmless one.
 static inline void collect(mjc_data* c, int step, double when) {
   for (int i = 0; i < mjNWARNING; i++) {
     if (!c->d->warning[i].number) continue;
@@ -66,6 +69,9 @@ static void once(mjc_data* c, int op) {
   }
 }
 
+// A reset clears fatal, because mj_resetData restores everything, the stack included. The
+// loop stops at divergence: the engine has put the data into its initial state, and
+// stepping on from there would hide that.
 int mjc_run(mjc_data* c, int op, int n) {
   if (op == MJC_RESET) c->fatal = 0;
   if (!begin(c)) return c->code;
@@ -80,6 +86,8 @@ int mjc_run(mjc_data* c, int op, int n) {
   return c->code;
 }
 
+// The remaining calls have the same form: refuse unusable data, call under the guard, and
+// mark the data if the call was aborted.
 int mjc_get_state(mjc_data* c, double* out, int spec) {
   if (!begin(c)) return c->code;
   MJC_TRY(c->text) { mjc.mj_getState(c->m, c->d, out, spec); }
@@ -105,6 +113,7 @@ void mjc_warning_text(int warning, int info, char* text) {
   snprintf(text, MJC_TEXT, "%s", mjc.mju_warningText(warning, info));
 }
 
+// The message is passed through "%s": it may contain conversion specifiers.
 int mjc_raise(mjc_data* c, const char* text) {
   if (!begin(c)) return c->code;
   MJC_TRY(c->text) { mjc.mju_error("%s", text); }

@@ -1,12 +1,16 @@
 // Display lists of which only the faces that can cover a sample are drawn.
 //
-// A robot's meshes have more triangles than its picture has pixels. Most lie between the samples, look away from the
-// camera or are out of the view; llvmpipe finds that out for each of them, after it has lit their corners, in every
-// pass. Functions of ours stand between MuJoCo and OpenGL: they write down what a list is made of, and in place of a
-// list they draw, in the list's order, those faces that may cover a sample. What is left out would have written
-// nothing, so the bytes are the same. The test must never leave out a face that covers one: it works on corners that
-// may each be FUZZ pixels away from where it sees them, which is more than the driver's rounding to 1/256 pixel, and
-// keeps what lies close to the camera's plane, where that cannot be said.
+// A robot's meshes have more triangles than its picture has pixels. Most lie between the
+// samples, face away from the camera or are out of view. llvmpipe finds that out for each
+// of them in every pass, after it has lit their vertices. The functions of this file are
+// interposed between MuJoCo and OpenGL. They record the contents of each display list, and
+// in place of glCallList they draw, in the list's order, only the faces that may cover a
+// sample. The omitted faces would have written nothing, so the frame's bytes are the same.
+//
+// The test may keep a face that covers nothing, but must never omit one that covers a
+// sample. It therefore allows each vertex to be FUZZ pixels away from where it computes
+// it, which exceeds the driver's rounding to 1/256 pixel, and it keeps all faces near
+// the camera's plane, where there is no such bound.
 #define _GNU_SOURCE
 #include "faces.h"
 
@@ -27,7 +31,7 @@ enum {
   GL_ARRAY_BUFFER = 0x8892, GL_STATIC_DRAW = 0x88E4, GL_SAMPLES = 0x80A9, GL_SAMPLE_POSITION = 0x8E50, GL_MULTISAMPLE = 0x809D,
 };
 
-// What is called here, of OpenGL: result, name, parameters. The first are wrapped.
+// The OpenGL functions called here: result, name, parameters.
 #define FUNCTIONS(F)                                                                         \
   F(void, NewList, (unsigned list, unsigned mode))                                           \
   F(void, EndList, (void))                                                                   \
@@ -63,59 +67,66 @@ static struct {
   FUNCTIONS(MJC_POINTER)
 } gl;
 
-// vertex is what a list says of a corner.
+// vertex is one vertex of a list. Its 32 bytes are also the layout of the vertex buffer.
 typedef struct {
   float at[3], normal[3], tex[2];
 } vertex;
 
-// part is what stands between glBegin and glEnd.
+// part is the range of vertices between a glBegin and its glEnd.
 typedef struct {
   unsigned mode;
   int first, n;  // of the list's indices
 } part;
 
-enum { NORMAL = 1, TEX = 2, MAX_PARTS = 16, MAX_SAMPLES = 16, FEW = 300 };
+// NORMAL and TEX are bits of list.attributes. Lists with more than MAX_PARTS parts, or more
+// than MAX_SAMPLES samples per pixel, are drawn as they are; so are lists with fewer than
+// MIN_VERTICES vertices, for which the test costs more than it saves.
+enum { NORMAL = 1, TEX = 2, MAX_PARTS = 16, MAX_SAMPLES = 16, MIN_VERTICES = 300 };
 
-// list is a display list; known says that it is nothing but triangles and quads.
+// list is a recorded display list. supported says that it consists of triangles and quads
+// only, with the attributes that this file can reproduce.
 typedef struct {
   unsigned name, buffer;
-  int known, given;  // given: which of NORMAL and TEX its vertices have
+  int supported, attributes;  // attributes: which of NORMAL and TEX its vertices have
   int nparts, nvertices, nindices;
-  float reach;  // the largest coordinate
+  float extent;  // the largest absolute coordinate
   part parts[MAX_PARTS];
-  vertex* vertices;
-  vertex last;
-  uint32_t* indices;
+  vertex* vertices;   // distinct
+  vertex last;        // the current normal and texture coordinates after the list
+  uint32_t* indices;  // nindices into vertices, part after part
 } list;
 
-// seen is a list as one pass draws it; the next pass with the same view draws the same faces.
+// visible is the result of the test for one list in one pass. A later pass of the frame with
+// the same view reuses it. The members before first are the key, compared as bytes.
 typedef struct {
   list* of;
   float model[16], projection[16];
-  int view[4], culled, samples;
-  uint32_t first;
-  int touched[4];  // left, bottom, right, top of the points that it can write
-  int n[MAX_PARTS];
-} seen;
+  int view[4], culled, samples;  // viewport; raster.side; samples per pixel
+  uint32_t first;                // of the visible faces, in mjc_faces.faces
+  int touched[4];                // left, bottom, right, top of the pixels that it can write
+  int n[MAX_PARTS];              // number of indices of visible faces per part
+} visible;
 
 struct mjc_faces {
-  list* lists;
+  list* lists;              // sorted by name
   int nlists;
-  list* open;         // the one that is being made
-  int inside, room;   // between glBegin and glEnd; room for its vertices
-  vertex now;
-  float* window;      // x, y of a list's vertices, NaN for one too close to the camera's plane
+  list* recording;          // the list being compiled, or NULL
+  int in_primitive, room;   // between glBegin and glEnd; capacity of recording->vertices
+  vertex now;               // the current vertex attributes
+  float* window;            // scratch: window x, y of a list's vertices; NaN near the camera's plane
   int nwindow;
-  seen* seen;
-  int nseen, room_seen;
-  int touched[4];     // by the draws since mjc_faces_touched
-  uint32_t* faces;    // of what was seen
+  visible* visible;         // of this frame
+  int nvisible, room_visible;
+  int touched[4];           // by the draws since the last mjc_faces_touched
+  uint32_t* faces;          // vertex indices of the visible faces
   size_t nfaces, room_faces;
 };
 
+// The renderer that draws on this thread, if any.
 static __thread mjc_faces* drawing;
 
-// grow gives room for n things of a size in *at, which has room for *room; 0 where there is no memory.
+// grow ensures that the array *at, with capacity *room, has capacity for n elements of the
+// given size. Returns 0 if there is no memory.
 static int grow(void* at, size_t* room, size_t n, size_t size) {
   if (n <= *room) return 1;
   size_t more = n + n / 2 + 64;
@@ -126,8 +137,12 @@ static int grow(void* at, size_t* room, size_t n, size_t size) {
   return 1;
 }
 
-// ---- what lists are made of
+// ---- Recording the contents of lists
+//
+// While MuJoCo compiles a list, each call is recorded and passed on. A call that this file
+// does not expect clears supported; the list is then always drawn with glCallList.
 
+// find returns the list of a name by binary search, or NULL.
 static list* find(mjc_faces* f, unsigned name) {
   int lo = 0, hi = f->nlists;
   while (lo < hi) {
@@ -138,6 +153,7 @@ static list* find(mjc_faces* f, unsigned name) {
   return lo < f->nlists && f->lists[lo].name == name ? &f->lists[lo] : NULL;
 }
 
+// empty frees the contents of a list.
 static void empty(list* l) {
   free(l->vertices);
   free(l->indices);
@@ -145,8 +161,10 @@ static void empty(list* l) {
   memset(l, 0, sizeof *l);
 }
 
-// share makes one vertex of equal ones.
-static int share(list* l) {
+// merge_equal merges equal vertices through a hash table with open addressing, and fills
+// indices. A vertex that several faces share is then projected and lit once. Entries of the
+// table are vertex numbers plus 1; 0 is empty. Returns 0 if there is no memory.
+static int merge_equal(list* l) {
   uint32_t size = 64, n = 0;
   while (size < 2u * (uint32_t)l->nvertices) size *= 2;
   uint32_t* table = calloc(size, sizeof *table);
@@ -173,11 +191,13 @@ static int share(list* l) {
   return 1;
 }
 
+// A list may be compiled again under the same name. The visible faces of the frame are
+// discarded, because they point into lists, which may move.
 static void new_list(unsigned name, unsigned mode) {
   mjc_faces* f = drawing;
   if (f) {
     list* l = find(f, name);
-    f->nseen = 0;
+    f->nvisible = 0;
     f->nfaces = 0;
     if (!l) {
       size_t room = (size_t)f->nlists;
@@ -191,32 +211,34 @@ static void new_list(unsigned name, unsigned mode) {
     if (l) {
       empty(l);
       l->name = name;
-      l->known = 1;
+      l->supported = 1;
     }
-    f->open = l;
-    f->inside = f->room = 0;
+    f->recording = l;
+    f->in_primitive = f->room = 0;
     memset(&f->now, 0, sizeof f->now);
   }
   gl.NewList(name, mode);
 }
 
+// At the end of a list its distinct vertices go to a vertex buffer, which stays in OpenGL.
+// If the list is unsupported, its contents are freed and only the name remains.
 static void end_list(void) {
   mjc_faces* f = drawing;
   gl.EndList();
-  if (!f || !f->open) return;
-  list* l = f->open;
-  f->open = NULL;
+  if (!f || !f->recording) return;
+  list* l = f->recording;
+  f->recording = NULL;
   l->last = f->now;
-  if (l->nvertices < FEW || f->inside || !share(l)) l->known = 0;
+  if (l->nvertices < MIN_VERTICES || f->in_primitive || !merge_equal(l)) l->supported = 0;
   for (int i = 0; i < l->nvertices; i++) {
-    for (int k = 0; k < 3; k++) l->reach = MAX(l->reach, fabsf(l->vertices[i].at[k]));
+    for (int k = 0; k < 3; k++) l->extent = MAX(l->extent, fabsf(l->vertices[i].at[k]));
   }
-  if (l->known && l->nvertices > f->nwindow) {
+  if (l->supported && l->nvertices > f->nwindow) {
     float* w = realloc(f->window, (size_t)l->nvertices * 2 * sizeof *w);
     if (w) f->window = w, f->nwindow = l->nvertices;
-    else l->known = 0;
+    else l->supported = 0;
   }
-  if (l->known) {
+  if (l->supported) {
     vertex* fit = realloc(l->vertices, (size_t)l->nvertices * sizeof *fit);
     if (fit) l->vertices = fit;
     gl.GenBuffers(1, &l->buffer);
@@ -232,52 +254,57 @@ static void end_list(void) {
 
 static void begin(unsigned mode) {
   mjc_faces* f = drawing;
-  if (f && f->open) {
-    list* l = f->open;
-    if ((mode != GL_TRIANGLES && mode != GL_QUADS) || l->nparts == MAX_PARTS) l->known = 0;
-    if (l->known) l->parts[l->nparts++] = (part){mode, l->nvertices, 0};
-    f->inside = 1;
+  if (f && f->recording) {
+    list* l = f->recording;
+    if ((mode != GL_TRIANGLES && mode != GL_QUADS) || l->nparts == MAX_PARTS) l->supported = 0;
+    if (l->supported) l->parts[l->nparts++] = (part){mode, l->nvertices, 0};
+    f->in_primitive = 1;
   }
   gl.Begin(mode);
 }
 
+// A part must consist of complete faces: the loops of select_faces rely on it.
 static void end(void) {
   mjc_faces* f = drawing;
-  if (f && f->open) {
-    list* l = f->open;
-    f->inside = 0;
-    if (l->known) {
+  if (f && f->recording) {
+    list* l = f->recording;
+    f->in_primitive = 0;
+    if (l->supported) {
       part* p = &l->parts[l->nparts - 1];
       p->n = l->nvertices - p->first;
-      if (p->n % (p->mode == GL_QUADS ? 4 : 3)) l->known = 0;
+      if (p->n % (p->mode == GL_QUADS ? 4 : 3)) l->supported = 0;
     }
   }
   gl.End();
 }
 
+// Colour changes inside a list are not reproduced.
 static void color4fv(const float* v) {
-  if (drawing && drawing->open) drawing->open->known = 0;
+  if (drawing && drawing->recording) drawing->recording->supported = 0;
   gl.Color4fv(v);
 }
 
-// An attribute that comes outside a part, or not from the first vertex on, is more than this file knows about.
-static void give(int what, const float* v) {
+// record_attribute sets the current normal or texture coordinates. An attribute set outside
+// glBegin and glEnd, or for the first time after the first vertex, would take its value for
+// some vertices from the state before the list, which is unknown here.
+static void record_attribute(int what, const float* v) {
   mjc_faces* f = drawing;
-  if (!f || !f->open) return;
-  list* l = f->open;
-  if (!f->inside || (!(l->given & what) && l->nvertices > 0)) l->known = 0;
-  l->given |= what;
+  if (!f || !f->recording) return;
+  list* l = f->recording;
+  if (!f->in_primitive || (!(l->attributes & what) && l->nvertices > 0)) l->supported = 0;
+  l->attributes |= what;
   if (what == NORMAL) memcpy(f->now.normal, v, sizeof f->now.normal);
   else memcpy(f->now.tex, v, sizeof f->now.tex);
 }
 
-static void put(float x, float y, float z) {
+// record_vertex appends a vertex with the current attributes.
+static void record_vertex(float x, float y, float z) {
   mjc_faces* f = drawing;
-  if (!f || !f->open) return;
-  list* l = f->open;
+  if (!f || !f->recording) return;
+  list* l = f->recording;
   size_t room = (size_t)f->room;
-  if (!l->known || !f->inside || l->nvertices > 1 << 28 || !grow(&l->vertices, &room, (size_t)l->nvertices + 1, sizeof(vertex))) {
-    l->known = 0;
+  if (!l->supported || !f->in_primitive || l->nvertices > 1 << 28 || !grow(&l->vertices, &room, (size_t)l->nvertices + 1, sizeof(vertex))) {
+    l->supported = 0;
     return;
   }
   f->room = (int)room;
@@ -285,39 +312,45 @@ static void put(float x, float y, float z) {
   l->vertices[l->nvertices++] = f->now;
 }
 
-static void vertex3fv(const float* v) { put(v[0], v[1], v[2]); gl.Vertex3fv(v); }
-static void vertex3f(float x, float y, float z) { put(x, y, z); gl.Vertex3f(x, y, z); }
-static void vertex3d(double x, double y, double z) { put((float)x, (float)y, (float)z); gl.Vertex3d(x, y, z); }
-static void normal3fv(const float* v) { give(NORMAL, v); gl.Normal3fv(v); }
-static void normal3f(float x, float y, float z) { give(NORMAL, (float[]){x, y, z}); gl.Normal3f(x, y, z); }
-static void normal3d(double x, double y, double z) { give(NORMAL, (float[]){(float)x, (float)y, (float)z}); gl.Normal3d(x, y, z); }
-static void texcoord2f(float s, float t) { give(TEX, (float[]){s, t}); gl.TexCoord2f(s, t); }
-static void texcoord2d(double s, double t) { give(TEX, (float[]){(float)s, (float)t}); gl.TexCoord2d(s, t); }
-static void texcoord2fv(const float* v) { give(TEX, v); gl.TexCoord2fv(v); }
+static void vertex3fv(const float* v) { record_vertex(v[0], v[1], v[2]); gl.Vertex3fv(v); }
+static void vertex3f(float x, float y, float z) { record_vertex(x, y, z); gl.Vertex3f(x, y, z); }
+static void vertex3d(double x, double y, double z) { record_vertex((float)x, (float)y, (float)z); gl.Vertex3d(x, y, z); }
+static void normal3fv(const float* v) { record_attribute(NORMAL, v); gl.Normal3fv(v); }
+static void normal3f(float x, float y, float z) { record_attribute(NORMAL, (float[]){x, y, z}); gl.Normal3f(x, y, z); }
+static void normal3d(double x, double y, double z) { record_attribute(NORMAL, (float[]){(float)x, (float)y, (float)z}); gl.Normal3d(x, y, z); }
+static void texcoord2f(float s, float t) { record_attribute(TEX, (float[]){s, t}); gl.TexCoord2f(s, t); }
+static void texcoord2d(double s, double t) { record_attribute(TEX, (float[]){(float)s, (float)t}); gl.TexCoord2d(s, t); }
+static void texcoord2fv(const float* v) { record_attribute(TEX, v); gl.TexCoord2fv(v); }
 
-// ---- which faces may cover a sample
+// ---- Which faces may cover a sample
 
-// FUZZ is how far, in pixels and along either axis, a corner may be from where the driver has it: half of the driver's
-// 1/256 by rounding, and as much again and more for the two ways to work it out in floats.
+// FUZZ is the maximum distance, in pixels along either axis, of a vertex from where the
+// driver places it. The driver rounds to 1/256 pixel, which is up to 1/512; the rest
+// covers the difference between its float arithmetic and ours.
 #define FUZZ (1.0f / 128)
 
 typedef float four __attribute__((vector_size(16)));
-typedef int fours __attribute__((vector_size(16)));
+typedef int fours __attribute__((vector_size(16)));  // masks: 0 or -1
 
 typedef struct {
-  float lo[2], hi[2];  // of the viewport
-  float side;          // of faces that are left out: 1 counter-clockwise in the window, -1 clockwise, 0 none
-  int n;
-  four x[MAX_SAMPLES / 4], y[MAX_SAMPLES / 4];  // the samples of a pixel, four at a time
+  float lo[2], hi[2];  // of the viewport, with a margin of 1 pixel
+  float side;          // which faces are culled: 1 counter-clockwise in the window, -1 clockwise, 0 none
+  int n;               // groups of four samples
+  four x[MAX_SAMPLES / 4], y[MAX_SAMPLES / 4];  // sample positions in a pixel, four at a time
 } raster;
 
-// place works out where the vertices are in the window, and the rectangle that they touch. It is float arithmetic on at most reach * 4 with rows whose
-// sizes add up to size: an error of 16 roundings of that is more than the driver and this make.
-static void place(const list* l, const float* m, const int* view, float* out, int* touched) {
+// project computes the window coordinates of the vertices of l under the matrix m (column
+// major) into out, and the rectangle of pixels that they can touch.
+//
+// Error bound: the sums consist of terms of magnitude at most size, so each has an error of
+// a few roundings of size, 2^-24 each. The window coordinate divides by w and multiplies by
+// half the viewport. A vertex is trusted if w exceeds close, at which 16 such roundings
+// (2^-20) amount to 1/256 pixel. Others become NaN, and all their faces are drawn.
+static void project(const list* l, const float* m, const int* view, float* out, int* touched) {
   float size = 0;
   for (int r = 0; r < 4; r++) {
     if (r == 2) continue;
-    size = MAX(size, (fabsf(m[r]) + fabsf(m[4 + r]) + fabsf(m[8 + r])) * l->reach + fabsf(m[12 + r]));
+    size = MAX(size, (fabsf(m[r]) + fabsf(m[4 + r]) + fabsf(m[8 + r])) * l->extent + fabsf(m[12 + r]));
   }
   float half[2] = {0.5f * (float)view[2], 0.5f * (float)view[3]};
   float mid[2] = {(float)view[0] + half[0], (float)view[1] + half[1]};
@@ -336,20 +369,24 @@ static void place(const list* l, const float* m, const int* view, float* out, in
     y = out[2 * i + 1] = mid[1] + half[1] * y * over;
     left = MIN(x, left), low = MIN(y, low), right = MAX(x, right), high = MAX(y, high);
   }
-  // With a margin, by which a list that lies outside of the viewport has left beyond right, or low beyond high.
+  // The rectangle has a margin of 2 pixels. If the list is entirely outside the viewport,
+  // left exceeds right, or low exceeds high: the rectangle is empty.
   touched[0] = (int)(all ? MIN(MAX(left, lo[0]), hi[0] + 8) : lo[0]) - 2;
   touched[1] = (int)(all ? MIN(MAX(low, lo[1]), hi[1] + 8) : lo[1]) - 2;
   touched[2] = (int)(all ? MAX(MIN(right, hi[0]), lo[0] - 8) : hi[0]) + 3;
   touched[3] = (int)(all ? MAX(MIN(high, hi[1]), lo[1] - 8) : hi[1]) + 3;
 }
 
+// Bitwise operations on four floats: minimum, maximum and absolute value.
 static fours bits(four v) { return (fours)v; }
-static four least(four a, four b) { fours m = a < b; return (four)((m & bits(a)) | (~m & bits(b))); }
-static four most(four a, four b) { fours m = a > b; return (four)((m & bits(a)) | (~m & bits(b))); }
-static four size(four v) { return (four)(bits(v) & 0x7FFFFFFF); }
+static four vmin(four a, four b) { fours m = a < b; return (four)((m & bits(a)) | (~m & bits(b))); }
+static four vmax(four a, four b) { fours m = a > b; return (four)((m & bits(a)) | (~m & bits(b))); }
+static four vabs(four v) { return (four)(bits(v) & 0x7FFFFFFF); }
 
-// sampled says whether a triangle of a few pixels may cover a sample.
-static int sampled(const raster* r, const float* a, const float* b, const float* c) {
+// covers_sample reports whether the triangle a, b, c, at most a few pixels large, may cover a
+// sample. It evaluates the three edge functions at every sample of its bounding box.
+// slack is the change of an edge function if a vertex moves by FUZZ in x and y.
+static int covers_sample(const raster* r, const float* a, const float* b, const float* c) {
   float dx[3] = {b[0] - a[0], c[0] - b[0], a[0] - c[0]}, dy[3] = {b[1] - a[1], c[1] - b[1], a[1] - c[1]};
   float left = MIN(a[0], MIN(b[0], c[0])) - FUZZ, right = MAX(a[0], MAX(b[0], c[0])) + FUZZ;
   float low = MIN(a[1], MIN(b[1], c[1])) - FUZZ, high = MAX(a[1], MAX(b[1], c[1])) + FUZZ;
@@ -357,6 +394,7 @@ static int sampled(const raster* r, const float* a, const float* b, const float*
   for (int i = 0; i < 3; i++) slack[i] = FUZZ * (fabsf(dx[i]) + fabsf(dy[i]));
   float turn = dx[0] * dy[1] - dy[0] * dx[1] < 0 ? -1 : 1;
   for (int i = 0; i < 3; i++) dx[i] *= turn, dy[i] *= turn;
+  // Rounding toward minus infinity by a cast, which truncates, of a positive number.
   int x0 = (int)(left + 32768) - 32768, y0 = (int)(low + 32768) - 32768;
   for (int y = y0; (float)y <= high; y++) {
     for (int x = x0; (float)x <= right; x++) {
@@ -372,9 +410,9 @@ static int sampled(const raster* r, const float* a, const float* b, const float*
   return 0;
 }
 
-// covers says which of four triangles may cover a sample, those with a corner that is not a number among them.
-// They stand as four indices of first corners, of second, and of third.
-static fours covers(const raster* r, const float* w, const uint32_t v[3][4]) {
+// may_cover returns, for four triangles, which may cover a sample. v holds the indices of
+// their first, second and third vertices. Triangles with a NaN vertex may.
+static fours may_cover(const raster* r, const float* w, const uint32_t v[3][4]) {
   four x[3], y[3], dx[2], dy[2];
   for (int i = 0; i < 3; i++) {
     x[i] = (four){w[2 * v[i][0]], w[2 * v[i][1]], w[2 * v[i][2]], w[2 * v[i][3]]};
@@ -382,24 +420,29 @@ static fours covers(const raster* r, const float* w, const uint32_t v[3][4]) {
   }
   for (int i = 0; i < 2; i++) dx[i] = x[i + 1] - x[i], dy[i] = y[i + 1] - y[i];
   four area = dx[0] * dy[1] - dy[0] * dx[1];
-  four left = least(x[0], least(x[1], x[2])) - FUZZ, right = most(x[0], most(x[1], x[2])) + FUZZ;
-  four low = least(y[0], least(y[1], y[2])) - FUZZ, high = most(y[0], most(y[1], y[2])) + FUZZ;
-  fours number = size(area) < 1e9f;
+  four left = vmin(x[0], vmin(x[1], x[2])) - FUZZ, right = vmax(x[0], vmax(x[1], x[2])) + FUZZ;
+  four low = vmin(y[0], vmin(y[1], y[2])) - FUZZ, high = vmax(y[0], vmax(y[1], y[2])) + FUZZ;
+  // False for NaN as well as for huge triangles.
+  fours number = vabs(area) < 1e9f;
   fours out = (right < r->lo[0]) | (high < r->lo[1]) | (left > r->hi[0]) | (low > r->hi[1]);
-  // Far corners are known less well, and large faces cover something.
-  fours far = size(left) + size(right) + size(low) + size(high) >= 16384;
-  fours back = area * r->side > 2 * FUZZ * (size(dx[0]) + size(dy[0]) + size(dx[1]) + size(dy[1])) + 8 * FUZZ * FUZZ;
+  // At large coordinates, float rounding exceeds what FUZZ allows for. Triangles larger than two pixels are
+  // assumed to cover something; testing their samples would cost more than drawing them.
+  fours far = vabs(left) + vabs(right) + vabs(low) + vabs(high) >= 16384;
+  // Facing away, by more than moving the vertices by FUZZ could change the area.
+  fours back = area * r->side > 2 * FUZZ * (vabs(dx[0]) + vabs(dy[0]) + vabs(dx[1]) + vabs(dy[1])) + 8 * FUZZ * FUZZ;
   fours large = (right - left > 2) | (high - low > 2);
   fours yes = ~number | (~out & (far | (~back & large)));
   fours open = number & ~out & ~far & ~back & ~large;
   for (int i = 0; i < 4; i++) {
-    if (open[i]) yes[i] = sampled(r, w + 2 * v[0][i], w + 2 * v[1][i], w + 2 * v[2][i]);
+    if (open[i]) yes[i] = covers_sample(r, w + 2 * v[0][i], w + 2 * v[1][i], w + 2 * v[2][i]);
   }
   return yes;
 }
 
-// choose lists the faces that may be seen.
-static int choose(mjc_faces* f, seen* s, const raster* r) {
+// select_faces appends the faces of the list that may cover a sample to f->faces. Returns 0 if
+// there is no memory. It writes each face first and then advances only if it is needed,
+// which avoids unpredictable branches; hence the 12 extra elements.
+static int select_faces(mjc_faces* f, visible* s, const raster* r) {
   list* l = s->of;
   size_t at = s->first;
   if (!grow(&f->faces, &f->room_faces, at + (size_t)l->nindices + 12, sizeof *f->faces)) return 0;
@@ -407,10 +450,11 @@ static int choose(mjc_faces* f, seen* s, const raster* r) {
     const part* p = &l->parts[k];
     const uint32_t *v = l->indices + p->first, *end = v + p->n;
     size_t before = at;
-    if (p->mode == GL_QUADS) {  // whichever way the driver cuts them
+    if (p->mode == GL_QUADS) {
+      // A driver may split a quad along either diagonal, so all four triangles are tested.
       for (; v < end; v += 4) {
         uint32_t cut[3][4] = {{v[0], v[0], v[0], v[1]}, {v[1], v[2], v[1], v[2]}, {v[2], v[3], v[3], v[3]}};
-        fours yes = covers(r, f->window, cut);
+        fours yes = may_cover(r, f->window, cut);
         memcpy(f->faces + at, v, 4 * sizeof *v);
         at += yes[0] | yes[1] | yes[2] | yes[3] ? 4 : 0;
       }
@@ -422,7 +466,7 @@ static int choose(mjc_faces* f, seen* s, const raster* r) {
           const uint32_t* t = v + 3 * MIN(i, n - 1);
           corners[0][i] = t[0], corners[1][i] = t[1], corners[2][i] = t[2];
         }
-        fours yes = covers(r, f->window, corners);
+        fours yes = may_cover(r, f->window, corners);
         for (int i = 0; i < n; i++) {
           memcpy(f->faces + at, v + 3 * i, 3 * sizeof *v);
           at += yes[i] ? 3 : 0;
@@ -435,9 +479,11 @@ static int choose(mjc_faces* f, seen* s, const raster* r) {
   return 1;
 }
 
-// look finds out what of a list is seen; NULL where that cannot be said.
-static seen* look(mjc_faces* f, list* l) {
-  seen now;
+// find_visible returns the visible faces of a list under the current OpenGL state, from an
+// earlier pass of this frame if its key is the same. Returns NULL if the state is one that
+// this file does not handle, or if there is no memory.
+static visible* find_visible(mjc_faces* f, list* l) {
+  visible now;
   memset(&now, 0, sizeof now);
   now.of = l;
   int polygon[2];
@@ -456,10 +502,12 @@ static seen* look(mjc_faces* f, list* l) {
     if (which != GL_FRONT && which != GL_BACK) return NULL;
     now.culled = (which == GL_FRONT) == (front != GL_CW) ? 1 : -1;
   }
-  for (int i = 0; i < f->nseen; i++) {
-    seen* s = &f->seen[i];
-    if (!memcmp(s, &now, offsetof(seen, first))) return s;
+  for (int i = 0; i < f->nvisible; i++) {
+    visible* s = &f->visible[i];
+    if (!memcmp(s, &now, offsetof(visible, first))) return s;
   }
+  // Four samples are processed at a time. Spare ones are at the centre of the pixel, which
+  // can only keep more faces.
   raster r = {.side = (float)now.culled, .n = MAX(1, (now.samples + 3) / 4)};
   for (int i = 0; i < 4 * r.n; i++) {
     float at[2] = {0.5f, 0.5f};
@@ -467,6 +515,7 @@ static seen* look(mjc_faces* f, list* l) {
     r.x[i / 4][i % 4] = at[0], r.y[i / 4][i % 4] = at[1];
   }
   for (int k = 0; k < 2; k++) r.lo[k] = (float)now.view[k] - 1, r.hi[k] = (float)(now.view[k] + now.view[k + 2]) + 1;
+  // m = projection * model, column-major as in OpenGL.
   float m[16];
   for (int c = 0; c < 4; c++) {
     for (int row = 0; row < 4; row++) {
@@ -474,17 +523,18 @@ static seen* look(mjc_faces* f, list* l) {
       for (int k = 0; k < 4; k++) m[4 * c + row] += now.projection[4 * k + row] * now.model[4 * c + k];
     }
   }
-  place(l, m, now.view, f->window, now.touched);
+  project(l, m, now.view, f->window, now.touched);
   now.first = (uint32_t)f->nfaces;
   int empty = now.touched[0] >= now.touched[2] || now.touched[1] >= now.touched[3];
-  if (!empty && !choose(f, &now, &r)) return NULL;
-  size_t room = (size_t)f->room_seen;
-  if (!grow(&f->seen, &room, (size_t)f->nseen + 1, sizeof now)) return NULL;
-  f->room_seen = (int)room;
-  f->seen[f->nseen] = now;
-  return &f->seen[f->nseen++];
+  if (!empty && !select_faces(f, &now, &r)) return NULL;
+  size_t room = (size_t)f->room_visible;
+  if (!grow(&f->visible, &room, (size_t)f->nvisible + 1, sizeof now)) return NULL;
+  f->room_visible = (int)room;
+  f->visible[f->nvisible] = now;
+  return &f->visible[f->nvisible++];
 }
 
+// touch extends the touched rectangle by r.
 static void touch(mjc_faces* f, const int* r) {
   for (int k = 0; k < 2; k++) {
     f->touched[k] = MIN(f->touched[k], r[k]);
@@ -503,10 +553,13 @@ void mjc_faces_touched(int size, int* out) {
   out[2] = MAX(MIN(all[2], size), out[0]), out[3] = MAX(MIN(all[3], size), out[1]);
 }
 
+// call_list draws the visible faces of a list from its vertex buffer, or the list itself if
+// it was not recorded. The faces of each part are drawn in the list's order, since with
+// blending or equal depths the order decides the bits.
 static void call_list(unsigned name) {
   mjc_faces* f = drawing;
-  list* l = f && !f->open ? find(f, name) : NULL;
-  seen* s = l && l->known ? look(f, l) : NULL;
+  list* l = f && !f->recording ? find(f, name) : NULL;
+  visible* s = l && l->supported ? find_visible(f, l) : NULL;
   if (!s) {
     if (f) touch(f, (int[]){0, 0, INT_MAX, INT_MAX});
     gl.CallList(name);
@@ -517,11 +570,11 @@ static void call_list(unsigned name) {
   gl.BindBuffer(GL_ARRAY_BUFFER, l->buffer);
   gl.EnableClientState(GL_VERTEX_ARRAY);
   gl.VertexPointer(3, GL_FLOAT, sizeof(vertex), at);
-  if (l->given & NORMAL) {
+  if (l->attributes & NORMAL) {
     gl.EnableClientState(GL_NORMAL_ARRAY);
     gl.NormalPointer(GL_FLOAT, sizeof(vertex), at + offsetof(vertex, normal));
   }
-  if (l->given & TEX) {
+  if (l->attributes & TEX) {
     gl.EnableClientState(GL_TEXTURE_COORD_ARRAY);
     gl.TexCoordPointer(2, GL_FLOAT, sizeof(vertex), at + offsetof(vertex, tex));
   }
@@ -533,9 +586,9 @@ static void call_list(unsigned name) {
   gl.DisableClientState(GL_NORMAL_ARRAY);
   gl.DisableClientState(GL_TEXTURE_COORD_ARRAY);
   gl.BindBuffer(GL_ARRAY_BUFFER, 0);
-  // A list leaves its last values behind.
-  if (l->given & NORMAL) gl.Normal3fv(l->last.normal);
-  if (l->given & TEX) gl.TexCoord2fv(l->last.tex);
+  // A display list leaves its last normal and texture coordinates as the current ones.
+  if (l->attributes & NORMAL) gl.Normal3fv(l->last.normal);
+  if (l->attributes & TEX) gl.TexCoord2fv(l->last.tex);
 }
 
 mjc_procedure mjc_faces_wrap(const char* name, mjc_procedure real) {
@@ -560,12 +613,12 @@ void mjc_faces_free(mjc_faces* f) {
   for (int i = 0; i < f->nlists; i++) empty(&f->lists[i]);
   free(f->lists);
   free(f->window);
-  free(f->seen);
+  free(f->visible);
   free(f->faces);
   free(f);
 }
 
 void mjc_faces_begin(mjc_faces* f) {
   drawing = f;
-  if (f) f->nseen = 0, f->nfaces = 0;
+  if (f) f->nvisible = 0, f->nfaces = 0;
 }

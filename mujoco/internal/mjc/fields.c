@@ -1,4 +1,5 @@
-// Where every array of mjModel and mjData is, from MuJoCo's own field macros.
+// Names, types, offsets and lengths of all arrays in mjModel and mjData. They come from
+// MuJoCo's X macros (mjxmacro.h), so they follow the headers without a list to maintain.
 #include "api.h"
 
 #ifdef MJC_BUILT
@@ -9,6 +10,8 @@ static const mjc_field sizes[] = {
 #undef X
 };
 
+// The macros mark vectors (XVEC) and fields that no mjvScene needs (XNV). Here they are
+// fields like any other.
 #undef XNV
 #define XNV X
 #define XVEC X
@@ -58,7 +61,9 @@ const mjc_field* mjc_fields(int table, int* n) {
   }
 }
 
-// mjc_lengths gives the values of the sizes, and the element counts of the other tables.
+// mjc_lengths writes one number per field, in the order of mjc_fields: the values of the
+// sizes, or the element counts of another table. The preamble defines the locals that
+// the macros use as column counts; the casts to void silence warnings about the others.
 void mjc_lengths(const mjModel* m, int table, int64_t* out) {
   MJMODEL_POINTERS_PREAMBLE(m)
   (void)nuser_body, (void)nuser_jnt, (void)nuser_geom, (void)nuser_site, (void)nuser_cam, (void)nuser_tendon,

@@ -1,6 +1,13 @@
-// The first draw of a picture, which is mostly the floor, is kept as colours and depths while nothing of it changes:
-// it is drawn into cleared buffers, and so leaves the same bits each time. Thousands of small faces with texture and
-// lights cost more than a copy of the samples.
+// A cache of the first draw of a frame.
+//
+// The first draw is usually the floor: thousands of small textured and lit faces, which in
+// software cost more than a copy of all samples. It is drawn into cleared buffers, so the
+// same draw leaves the same bits each time. While nothing that it depends on changes, the
+// color and depth buffers after it are copied from a cache instead.
+//
+// Conditions for the copy: the display list, its modelview matrix and the projection are
+// the cached ones (compared here), and lights, materials and everything else is as in the
+// previous frame (parameter same, from render.c).
 #define _GNU_SOURCE
 #include "first.h"
 
@@ -30,21 +37,24 @@ static struct {
   FUNCTIONS(MJC_POINTER)
 } gl;
 
-// drawn is a list with its place in the view.
+// drawn identifies a draw: a display list with its matrices.
 typedef struct {
   unsigned list;
   float model[16], projection[16];
 } drawn;
 
 struct mjc_first {
-  unsigned buffer[2], keep[2];
+  unsigned buffer[2], cache[2];  // MuJoCo's color and depth renderbuffers, and copies of ours
   int width, height;
-  int waiting, same;  // for the frame's first draw
-  drawn before, kept;  // the first draw of the frame before, and that in keep; NONE for none
+  int pending;             // the frame's first draw has not come yet
+  int same;                // the parameter of mjc_first_begin
+  drawn previous, cached;  // the first draw of the previous frame and the one in cache; list NONE: none
 };
 
+// The renderer that draws on this thread, if any.
 static __thread mjc_first* drawing;
 
+// copy copies both renderbuffers, all samples included.
 static void copy(const mjc_first* f, const unsigned* from, const unsigned* to) {
   for (int i = 0; i < 2; i++) {
     gl.CopyImageSubData(from[i], GL_RENDERBUFFER, 0, 0, 0, 0, to[i], GL_RENDERBUFFER, 0, 0, 0, 0, f->width, f->height, 1);
@@ -53,32 +63,36 @@ static void copy(const mjc_first* f, const unsigned* from, const unsigned* to) {
 
 static void call_list(unsigned list) {
   mjc_first* f = drawing;
-  if (!f || !f->waiting) {
+  if (!f || !f->pending) {
     gl.CallList(list);
     return;
   }
-  f->waiting = 0;
+  f->pending = 0;
   drawn now = {.list = list};
   gl.GetFloatv(GL_MODELVIEW_MATRIX, now.model);
   gl.GetFloatv(GL_PROJECTION_MATRIX, now.projection);
-  // An opaque geom is drawn lit and not blended; a shadow map, the sky and transparent geoms, in whose order they come, are not.
+  // MuJoCo draws an opaque geom lit and unblended. Shadow maps, the sky and transparent
+  // geoms are drawn otherwise, and do not count: they depend on more than is compared, for
+  // example on the order of transparent geoms. If one of them comes first, this frame has no
+  // cached draw.
   int opaque = gl.IsEnabled(GL_LIGHTING) && !gl.IsEnabled(GL_BLEND);
-  if (!f->same || !opaque) f->kept.list = f->before.list = NONE;
+  if (!f->same || !opaque) f->cached.list = f->previous.list = NONE;
   if (!opaque) {
     gl.CallList(list);
     return;
   }
-  if (!memcmp(&now, &f->kept, sizeof now)) {
-    copy(f, f->keep, f->buffer);
+  if (!memcmp(&now, &f->cached, sizeof now)) {
+    copy(f, f->cache, f->buffer);
     return;
   }
   gl.CallList(list);
-  // A first draw that came twice is likely to come again.
-  if (!memcmp(&now, &f->before, sizeof now)) {
-    copy(f, f->buffer, f->keep);
-    f->kept = now;
+  // Fill the cache only when the same first draw came twice in a row, because it is then
+  // likely to come again. With a moving camera the copies would be wasted.
+  if (!memcmp(&now, &f->previous, sizeof now)) {
+    copy(f, f->buffer, f->cache);
+    f->cached = now;
   }
-  f->before = now;
+  f->previous = now;
 }
 
 mjc_procedure mjc_first_wrap(const char* name, mjc_procedure real) {
@@ -86,6 +100,8 @@ mjc_procedure mjc_first_wrap(const char* name, mjc_procedure real) {
   return mjc_wrap(&ours, 1, name, real);
 }
 
+// The cache buffers get the format and the number of samples of MuJoCo's, as
+// glCopyImageSubData requires. A trial copy detects drivers that cannot do it.
 mjc_first* mjc_first_new(mjc_procedure (*proc)(const char*), unsigned colour, unsigned depth, int width, int height) {
   if (!gl.CallList) return NULL;  // MuJoCo found OpenGL by another way
   FUNCTIONS(MJC_FIND)
@@ -94,17 +110,17 @@ mjc_first* mjc_first_new(mjc_procedure (*proc)(const char*), unsigned colour, un
   f->buffer[0] = colour, f->buffer[1] = depth, f->width = width, f->height = height;
   int bound;
   gl.GetIntegerv(GL_RENDERBUFFER_BINDING, &bound);
-  gl.GenRenderbuffers(2, f->keep);
+  gl.GenRenderbuffers(2, f->cache);
   for (int i = 0; i < 2; i++) {
     int format, samples;
     gl.BindRenderbuffer(GL_RENDERBUFFER, f->buffer[i]);
     gl.GetRenderbufferParameteriv(GL_RENDERBUFFER, GL_RENDERBUFFER_INTERNAL_FORMAT, &format);
     gl.GetRenderbufferParameteriv(GL_RENDERBUFFER, GL_RENDERBUFFER_SAMPLES, &samples);
-    gl.BindRenderbuffer(GL_RENDERBUFFER, f->keep[i]);
+    gl.BindRenderbuffer(GL_RENDERBUFFER, f->cache[i]);
     gl.RenderbufferStorageMultisample(GL_RENDERBUFFER, samples, (unsigned)format, width, height);
   }
   gl.BindRenderbuffer(GL_RENDERBUFFER, (unsigned)bound);
-  copy(f, f->buffer, f->keep);
+  copy(f, f->buffer, f->cache);
   if (gl.GetError() == GL_NO_ERROR) return f;
   mjc_first_free(f);
   return NULL;
@@ -112,11 +128,11 @@ mjc_first* mjc_first_new(mjc_procedure (*proc)(const char*), unsigned colour, un
 
 void mjc_first_free(mjc_first* f) {
   drawing = NULL;
-  if (f) gl.DeleteRenderbuffers(2, f->keep);
+  if (f) gl.DeleteRenderbuffers(2, f->cache);
   free(f);
 }
 
 void mjc_first_begin(mjc_first* f, int same) {
   drawing = f;
-  if (f) f->waiting = 1, f->same = same;
+  if (f) f->pending = 1, f->same = same;
 }

@@ -1,4 +1,4 @@
-// OpenGL without a window: EGL on a device, or OSMesa, whichever is loaded.
+// OpenGL without a window: EGL on a device, or OSMesa, opened at run time.
 #define _GNU_SOURCE
 #include "render.h"
 #include "faces.h"
@@ -13,14 +13,15 @@
 typedef void* handle;
 typedef mjc_procedure procedure;
 
-// Of EGL, what is used here, with the values of its specification.
+// The EGL constants used here, with the values of the specification. They are repeated
+// because the build must not need EGL's headers.
 enum {
   EGL_SUCCESS = 0x3000, EGL_ALPHA_SIZE = 0x3021, EGL_BLUE_SIZE, EGL_GREEN_SIZE, EGL_RED_SIZE, EGL_DEPTH_SIZE,
   EGL_STENCIL_SIZE, EGL_SURFACE_TYPE = 0x3033, EGL_NONE = 0x3038, EGL_COLOR_BUFFER_TYPE = 0x303F,
   EGL_RENDERABLE_TYPE = 0x3040, EGL_RGB_BUFFER = 0x308E, EGL_OPENGL_API = 0x30A2, EGL_PLATFORM_DEVICE = 0x313F,
   EGL_PBUFFER_BIT = 1, EGL_OPENGL_BIT = 8, EGL_MAX_DEVICES = 32,
 };
-// Of OSMesa and OpenGL.
+// The constants of OSMesa and OpenGL.
 enum { OSMESA_RGBA = 0x1908, GL_UNSIGNED_BYTE = 0x1401, GL_VENDOR = 0x1F00, GL_RENDERER, GL_VERSION };
 
 static struct {
@@ -43,15 +44,17 @@ static struct {
   unsigned char (*current)(handle, void*, unsigned, int, int);
 } osmesa;
 
-static int chosen = -1;  // the backend that works
-static const unsigned char* (*gl_string)(unsigned);
+static int chosen = -1;  // the backend of the process: MJC_EGL, MJC_OSMESA, or -1 for none
+static const unsigned char* (*gl_string)(unsigned);  // glGetString
 
 struct mjc_gl {
   handle context;
-  void* buffer;  // OSMesa draws into memory of ours
+  void* buffer;  // OSMesa renders into memory of the caller: width x height x 4; NULL for EGL
 };
 
-// load opens a library for this module alone and resolves n functions, name after name.
+// load opens a library with local symbols and resolves n functions: out[i] receives
+// functions[i]. Symbols stay local until the backend has proved to work, because MuJoCo
+// would find those of a backend that does not (see mjc_gl_open).
 static void* load(const char* name, const char* const* functions, procedure** out, int n, char* text) {
   void* lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!lib) {
@@ -73,23 +76,26 @@ procedure mjc_gl_proc(const char* name) {
   return proc ? proc(name) : NULL;
 }
 
-// MuJoCo looks for a function of this name among the symbols of the whole process, first
-// in the program, which exports this one. In a library that another program has opened it is not found; then MuJoCo
-// takes that of the OpenGL, and all is drawn plainly.
+// eglGetProcAddress shadows the function of that name in libEGL. MuJoCo's OpenGL loader
+// looks the name up among the symbols of the process, and finds the program's first, since
+// the program exports this one. That is how our functions get between MuJoCo and OpenGL.
+// If this code is in a shared library that another program has opened, MuJoCo does not
+// find it and takes the one of libEGL. Frames are then drawn without the caches.
 procedure eglGetProcAddress(const char* name) {
   return mjc_shadow_wrap(name, mjc_first_wrap(name, mjc_faces_wrap(name, mjc_gl_proc(name))));
 }
 
 #define AT(f) (procedure*)&(f)
 
-// first_display initializes the wanted device, or the first that can be.
+// first_display initializes the given EGL device, or the first that can be initialized if
+// device is -1. The device platform works without a window system.
 static handle first_display(int device, char* text) {
   unsigned (*query)(int32_t, handle*, int32_t*) = (void*)egl.proc("eglQueryDevicesEXT");
   handle (*platform)(unsigned, handle, const int32_t*) = (void*)egl.proc("eglGetPlatformDisplayEXT");
   handle devices[EGL_MAX_DEVICES];
   int32_t n = 0;
   if (!query || !platform || !query(EGL_MAX_DEVICES, devices, &n) || n == 0) {
-    snprintf(text, MJC_TEXT, "EGL knows no devices");
+    snprintf(text, MJC_TEXT, "EGL lists no devices");
     return NULL;
   }
   if (device >= n) {
@@ -112,7 +118,7 @@ static void* egl_open(int device, char* text) {
                       AT(egl.create), AT(egl.destroy), AT(egl.current), AT(egl.release)};
   void* lib = load("libEGL.so.1", names, out, 9, text);
   if (!lib) return NULL;
-  // The attributes that MuJoCo's Python package asks for.
+  // The attributes that MuJoCo's Python package requests, for equal frames.
   static const int32_t want[] = {EGL_RED_SIZE, 8, EGL_GREEN_SIZE, 8, EGL_BLUE_SIZE, 8, EGL_ALPHA_SIZE, 8, EGL_DEPTH_SIZE, 24,
                                  EGL_STENCIL_SIZE, 8, EGL_COLOR_BUFFER_TYPE, EGL_RGB_BUFFER, EGL_SURFACE_TYPE, EGL_PBUFFER_BIT,
                                  EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_NONE};
@@ -134,6 +140,8 @@ static void* osmesa_open(char* text) {
   return lib ? lib : load("libOSMesa.so.6", names, out, 4, text);
 }
 
+// make_current creates a context and makes it current. With EGL there is no surface:
+// MuJoCo draws into its own framebuffer object.
 static int make_current(mjc_gl* gl, int width, int height) {
   if (chosen == MJC_EGL) {
     return egl.bind(EGL_OPENGL_API) && (gl->context = egl.create(egl.display, egl.config, NULL, NULL)) &&
@@ -146,13 +154,16 @@ static int make_current(mjc_gl* gl, int width, int height) {
 
 mjc_gl* mjc_gl_new(int width, int height, char* text) {
   mjc_gl* gl = calloc(1, sizeof *gl);
-  // MuJoCo must never meet a thread without OpenGL: its loader does not recover from that.
+  // Checking glGetString here prevents MuJoCo from running on a thread without OpenGL: its
+  // loader would fail and could not be retried.
   if (gl && make_current(gl, width, height) && gl_string(GL_VERSION)) return gl;
   snprintf(text, MJC_TEXT, "no OpenGL context could be made");
   if (gl) mjc_gl_free(gl);
   return NULL;
 }
 
+// The context is released from the thread before it is destroyed; EGL would otherwise keep
+// it alive until the thread ends.
 void mjc_gl_free(mjc_gl* gl) {
   if (chosen == MJC_EGL) {
     egl.current(egl.display, NULL, NULL, NULL);
@@ -172,6 +183,8 @@ const char* mjc_gl_string(int which) {
   return s ? (const char*)s : "";
 }
 
+// Opens the library, then proves with a small context that it can draw. On failure all
+// is undone, so that another backend can be tried.
 int mjc_gl_open(int backend, int device, char* text) {
   const char* name = backend == MJC_EGL ? "libEGL.so.1" : "libOSMesa.so.8";
   void* lib = backend == MJC_EGL ? egl_open(device, text) : osmesa_open(text);
@@ -180,14 +193,14 @@ int mjc_gl_open(int backend, int device, char* text) {
   gl_string = (void*)(backend == MJC_EGL ? egl.proc : osmesa.proc)("glGetString");
   mjc_gl* probe = gl_string ? mjc_gl_new(16, 16, text) : NULL;
   if (!probe) {
-    if (!gl_string) snprintf(text, MJC_TEXT, "%s gives no OpenGL functions", name);
+    if (!gl_string) snprintf(text, MJC_TEXT, "%s provides no OpenGL functions", name);
     chosen = -1;
     dlclose(lib);
     return -1;
   }
   mjc_gl_free(probe);
-  // MuJoCo looks for eglGetProcAddress and OSMesaGetProcAddress, in this order, among
-  // the symbols of the whole process: only what works is shown to it.
+  // MuJoCo looks for eglGetProcAddress and then for OSMesaGetProcAddress among the global
+  // symbols of the process. Making only the working library global makes it find the right one.
   if (!dlopen(name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) dlopen("libOSMesa.so.6", RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
   return 0;
 }

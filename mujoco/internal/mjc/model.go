@@ -13,16 +13,17 @@ import (
 	"unsafe"
 )
 
-// CModel is MuJoCo's mjModel.
+// CModel is MuJoCo's mjModel, in C memory.
 type CModel = C.mjModel
 
-// Asset is one file of a virtual file system.
+// Asset is one file of MuJoCo's virtual file system.
 type Asset struct {
 	Name  string
 	Bytes []byte
 }
 
-// Compile compiles XML text; files that it names are among the assets.
+// Compile compiles XML text. The files that it refers to must be among the assets. The
+// caller must free the model.
 func Compile(xml string, assets []Asset) (m *CModel, err error) {
 	v := C.mjc_vfs_new()
 	defer C.mjc_vfs_free(v)
@@ -40,6 +41,7 @@ func Compile(xml string, assets []Asset) (m *CModel, err error) {
 	return m, nil
 }
 
+// addAsset copies one asset into the virtual file system. C takes the size as an int.
 func addAsset(v *C.mjVFS, a Asset) error {
 	if len(a.Bytes) > math.MaxInt32 {
 		return fmt.Errorf("asset %s has more than 2 GB", a.Name)
@@ -50,22 +52,23 @@ func addAsset(v *C.mjVFS, a Asset) error {
 	case 0:
 		return nil
 	case 2:
-		return fmt.Errorf("asset %s is there twice", a.Name)
+		return fmt.Errorf("asset %s occurs twice", a.Name)
 	}
-	return fmt.Errorf("asset %s cannot be added", a.Name)
+	return fmt.Errorf("asset %s was rejected by MuJoCo's virtual file system", a.Name)
 }
 
-// FreeModel ends a model.
+// FreeModel frees a model.
 func FreeModel(m *CModel) { C.mjc_model_free(m) }
 
-// ID is the number of a named object, -1 if there is none.
+// ID returns the index of a named object, -1 if there is none.
 func ID(m *CModel, kind int, name string) int {
 	p := C.CString(name)
 	defer C.free(unsafe.Pointer(p))
 	return int(C.mjc_id(m, C.int(kind), p))
 }
 
-// StateSize is the number of values of a state, -1 for what is no specification.
+// StateSize returns the number of values in a state vector, -1 if spec is invalid.
 func StateSize(m *CModel, spec int) int { return int(C.mjc_state_size(m, C.int(spec))) }
 
+// doubles returns the address of the first element. cgo pins the array during the call.
 func doubles(s []float64) *C.double { return (*C.double)(unsafe.SliceData(s)) }

@@ -1,4 +1,4 @@
-// Opens the library and owns its process-wide hook for errors and warnings.
+// Opening the library, and its process-wide handler of errors and warnings.
 #define _GNU_SOURCE
 #include "api.h"
 
@@ -33,7 +33,8 @@ mjc_api mjc;
 
 int mjc_headers(void) { return mjVERSION_HEADER; }
 
-// Each thread has at most one guarded call at work.
+// The jump target and text buffer of the guarded call in progress on this thread. Guarded
+// calls do not nest, so one of each is enough.
 static __thread jmp_buf* guard;
 static __thread char* guard_text;
 
@@ -44,9 +45,10 @@ void mjc_guard_enter(jmp_buf* here, char* text) {
 
 void mjc_guard_leave(void) { guard = NULL; }
 
-// on_message is MuJoCo's log handler. An error must not return to MuJoCo, which
-// would go on with broken data; without a guard, which no call of this package
-// lacks, there is nowhere to go.
+// on_message is MuJoCo's log handler. It must not return to MuJoCo after an error, because
+// MuJoCo would continue with inconsistent data. This package makes no call that can raise
+// an error outside a guard. If one occurs anyway, there is no safe target, so it aborts.
+// Warnings and information are ignored here: data.c reads the warning counters.
 static void on_message(const mjLogMessage* msg) {
   if (msg->level != mjLOG_ERROR) return;
   if (!guard) {
@@ -57,7 +59,9 @@ static void on_message(const mjLogMessage* msg) {
   longjmp(*guard, 1);
 }
 
-// mjc_open is called once at a time, and never again after it has succeeded.
+// mjc_open calls must not overlap, and there must be none after a success. RTLD_LOCAL
+// keeps MuJoCo's many symbols from being bound to by other libraries. The version is
+// checked before anything else is called, since offsets are compiled in.
 int mjc_open(const char* path, char* text) {
   void* lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!lib) {

@@ -1,4 +1,5 @@
-// MuJoCo's scene and renderer on an off-screen context.
+// MuJoCo's scene and renderer on an off-screen context, with the caches that speed up
+// software rendering: shadow.c, faces.c and first.c.
 #include "render.h"
 
 #include "api.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GEOM = 10000 };  // as MuJoCo's Python renderer
+enum { MAX_GEOM = 10000 };  // the capacity of a scene, as in MuJoCo's Python renderer
 
 struct mjc_renderer {
   mjModel* m;
@@ -20,33 +21,39 @@ struct mjc_renderer {
   mjvScene scene;
   mjvOption option;
   mjrContext context;
-  mjc_faces* faces;    // NULL where all faces are drawn
-  mjc_shadow* shadow;  // NULL where the whole map is drawn
-  mjc_first* first;    // NULL where nothing of the picture is kept
-  mjvScene before;     // what same compares
+  mjc_faces* faces;    // NULL: all faces are drawn
+  mjc_shadow* shadow;  // NULL: shadow maps are redrawn completely
+  mjc_first* first;    // NULL: the first draw is not cached
+  mjvScene previous;   // the parts of the last frame's scene that same_first_draw compares
   int width, height;
-  unsigned char* pixels;
+  unsigned char* pixels;  // width x height x 3, bottom row first
 };
 
-// MuJoCo counts its contexts without a lock, and its loader of OpenGL, which is written
-// in C++, is left locked for ever by an error in it.
+// contexts serialises the creation and destruction of contexts, because MuJoCo counts them
+// without a lock. broken is set after an error in mjr_makeContext: MuJoCo's OpenGL loader
+// is C++ code that stays locked for ever if longjmp leaves it, so a second attempt would
+// deadlock.
 static pthread_mutex_t contexts = PTHREAD_MUTEX_INITIALIZER;
 static int broken;
 
+// in_software reports whether Mesa's software renderer draws in the current context.
 static int in_software(void) { return strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe") != NULL; }
 
+// make_context creates MuJoCo's context. faces must exist before, because mjr_makeContext
+// compiles the display lists that it records.
 static int make_context(mjc_renderer* r, int plain, char* text) {
   volatile int ok = 0;
   pthread_mutex_lock(&contexts);
   if (broken) {
-    snprintf(text, MJC_TEXT, "an earlier attempt failed, which MuJoCo does not recover from in one process");
+    snprintf(text, MJC_TEXT, "an earlier attempt failed, and MuJoCo cannot retry in the same process");
   } else {
     if (!plain && in_software()) r->faces = mjc_faces_new(mjc_gl_proc);
     mjc_faces_begin(r->faces);
     MJC_TRY(text) {
       mjc.mjr_makeContext(r->m, &r->context, mjFONTSCALE_150);
       mjc.mjr_setBuffer(mjFB_OFFSCREEN, &r->context);
-      // The size of the image, not the model's: equal pixels, less memory, any size.
+      // Replace the model's buffer size by the frame size: equal pixels, less memory, and no
+      // limit on the frame size.
       mjc.mjr_resizeOffscreen(r->width, r->height, &r->context);
       mjc.mjr_setBuffer(mjFB_OFFSCREEN, &r->context);
       ok = 1;
@@ -55,6 +62,7 @@ static int make_context(mjc_renderer* r, int plain, char* text) {
     mjc_faces_begin(NULL);
   }
   pthread_mutex_unlock(&contexts);
+  // MuJoCo falls back to the window buffer, which does not exist here, without an error.
   if (ok && r->context.currentBuffer != mjFB_OFFSCREEN) {
     snprintf(text, MJC_TEXT, "OpenGL has no off-screen buffer of %d x %d pixels", r->width, r->height);
     return 0;
@@ -62,6 +70,7 @@ static int make_context(mjc_renderer* r, int plain, char* text) {
   return ok;
 }
 
+// make_scene allocates the scene.
 static int make_scene(mjc_renderer* r, char* text) {
   volatile int ok = 0;
   MJC_TRY(text) {
@@ -71,9 +80,9 @@ static int make_scene(mjc_renderer* r, char* text) {
   return ok;
 }
 
-// keep pays in software only: a graphics card fills a map faster than it copies one.
-// The same holds for the first draw.
-static void keep(mjc_renderer* r) {
+// make_caches creates the caches of the shadow map and of the first draw, in software only:
+// a graphics card redraws faster than it copies.
+static void make_caches(mjc_renderer* r) {
   if (!in_software()) return;
   pthread_mutex_lock(&contexts);
   r->shadow = mjc_shadow_new(mjc_gl_proc, r->context.shadowFBO, r->context.shadowTex, r->context.shadowSize);
@@ -81,6 +90,8 @@ static void keep(mjc_renderer* r) {
   pthread_mutex_unlock(&contexts);
 }
 
+// The members are created in the order GL context, MuJoCo context, scene. On failure,
+// mjc_renderer_free undoes those that exist.
 mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, char* text) {
   text[0] = 0;
   mjc_renderer* r = calloc(1, sizeof *r);
@@ -91,13 +102,15 @@ mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, cha
   mjc.mjr_defaultContext(&r->context);
   r->pixels = malloc((size_t)width * (size_t)height * 3);
   if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, plain, text) && make_scene(r, text)) {
-    if (!plain) keep(r);
+    if (!plain) make_caches(r);
     return r;
   }
   mjc_renderer_free(r);
   return NULL;
 }
 
+// The caches delete OpenGL objects and so must be freed while the context is current, that
+// is before it is destroyed.
 void mjc_renderer_free(mjc_renderer* r) {
   char text[MJC_TEXT];
   mjc_shadow_free(r->shadow);
@@ -110,16 +123,21 @@ void mjc_renderer_free(mjc_renderer* r) {
   }
   if (r->gl) mjc_gl_free(r->gl);
   mjc.mjv_freeScene(&r->scene);
-  free(r->before.geoms);
+  free(r->previous.geoms);
   free(r->pixels);
   free(r);
 }
 
-// same says whether a frame's first draw depends on nothing else than that of the frame before, its list's place apart.
-// A mirror makes other draws come first; planes are transparent from behind, so that their places say which geom is
-// the first; and what is no usual geom may be drawn without a list.
-static int same(mjc_renderer* r) {
-  mjvScene *was = &r->before, *now = &r->scene;
+// same_first_draw reports whether the first draw of this frame depends on nothing that
+// changed since the previous frame, apart from its display list and matrices, which
+// first.c compares itself. It also stores this frame's scene for the next comparison.
+//
+// Positions and orientations of geoms may change, except those of planes: a plane is
+// transparent from behind, so its position decides which geom is drawn first. A geom that
+// reflects (a mirror) causes other draws before it, and decorative geom types may be drawn
+// without a display list; both rule out caching.
+static int same_first_draw(mjc_renderer* r) {
+  mjvScene *was = &r->previous, *now = &r->scene;
   if (!was->geoms && !(was->geoms = calloc(MAX_GEOM, sizeof *was->geoms))) return 0;
   int equal = was->ngeom == now->ngeom && was->nlight == now->nlight && was->stereo == now->stereo &&
               !now->enabletransform && !memcmp(was->flags, now->flags, sizeof now->flags) &&
@@ -141,6 +159,9 @@ static int same(mjc_renderer* r) {
   return equal;
 }
 
+// Draws one frame. The *_begin calls mark the beginning and end of the frame for each cache. If MuJoCo raises an
+// error in between, a cache stays active on this thread until the next frame begins, which
+// is harmless: the thread draws for this renderer only.
 const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera, char* text) {
   const unsigned char* volatile out = NULL;
   mjrRect all = {0, 0, r->width, r->height};
@@ -152,7 +173,7 @@ const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera,
     mjc.mjv_updateScene(r->m, c->d, &r->option, NULL, &cam, mjCAT_ALL, &r->scene);
     mjc_shadow_begin(r->shadow);
     mjc_faces_begin(r->faces);
-    mjc_first_begin(r->first, r->first && same(r));
+    mjc_first_begin(r->first, r->first && same_first_draw(r));
     mjc.mjr_render(all, &r->scene, &r->context);
     mjc_first_begin(NULL, 0);
     mjc_faces_begin(NULL);
@@ -160,7 +181,7 @@ const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera,
     mjc.mjr_readPixels(r->pixels, NULL, all, &r->context);
     out = r->pixels;
   }
-  // The engine's stack in the data may have been left open.
+  // mjv_updateScene may have left the data's stack allocated, so the data needs a reset.
   MJC_CAUGHT { c->fatal = 1; }
   return out;
 }

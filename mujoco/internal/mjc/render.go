@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// Backend is a way to draw without a window.
+// Backend is an implementation of off-screen OpenGL.
 type Backend int
 
 // The backends.
@@ -19,7 +19,8 @@ const (
 	OSMesa Backend = C.MJC_OSMESA
 )
 
-// OpenGL loads a backend and tries it on this thread. After a success it must not be called again.
+// OpenGL loads a backend and makes a test context on the calling thread. After a
+// success it must not be called again: MuJoCo resolves OpenGL once per process.
 func OpenGL(b Backend, device int) error {
 	var rc C.int
 	msg := withText(func(t *C.char) { rc = C.mjc_gl_open(C.int(b), C.int(device), t) })
@@ -29,18 +30,19 @@ func OpenGL(b Backend, device int) error {
 	return nil
 }
 
-// GLStrings names the OpenGL of this thread: who made it, what draws, its version.
+// GLStrings returns the vendor, renderer and version strings of the OpenGL context that
+// is current on the calling thread.
 func GLStrings() (vendor, renderer, version string) {
 	s := func(which C.int) string { return C.GoString(C.mjc_gl_string(which)) }
 	return s(C.MJC_GL_VENDOR), s(C.MJC_GL_RENDERER), s(C.MJC_GL_VERSION)
 }
 
-// Renderer is MuJoCo's renderer with an OpenGL context. All its functions are
-// called on the thread that made it.
+// Renderer is MuJoCo's renderer with its OpenGL context. All its functions must be
+// called on the OS thread that created it.
 type Renderer = C.mjc_renderer
 
-// NewRenderer makes a context, current on this thread, and a renderer on it; a plain
-// one draws all that MuJoCo asks for in each frame.
+// NewRenderer creates a context, makes it current on the calling thread, and creates a
+// renderer on it. A plain renderer redraws everything in each frame.
 func NewRenderer(m *CModel, width, height int, plain bool) (*Renderer, error) {
 	var r *C.mjc_renderer
 	all := C.int(0)
@@ -54,14 +56,15 @@ func NewRenderer(m *CModel, width, height int, plain bool) (*Renderer, error) {
 	return r, nil
 }
 
-// FreeRenderer ends both.
+// FreeRenderer frees the renderer and its context.
 func FreeRenderer(r *Renderer) { C.mjc_renderer_free(r) }
 
-// Text is room for the error of a call of Draw; it is the caller's to keep.
+// Text is the error buffer of Draw. The caller provides it, so that Draw does not
+// allocate.
 type Text [C.MJC_TEXT]C.char
 
-// Draw draws the data from a camera of the model and gives n bytes of the renderer's
-// own memory, RGB, bottom row first, good until the next call.
+// Draw draws d from a camera of the model and returns the n bytes of the frame: RGB,
+// bottom row first. They are in the renderer's C memory and valid until the next call.
 func (t *Text) Draw(r *Renderer, d *CData, camera, n int) ([]byte, error) {
 	p := C.mjc_renderer_draw(r, d, C.int(camera), &t[0])
 	if p == nil {

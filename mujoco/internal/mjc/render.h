@@ -1,5 +1,6 @@
-// The C side of off-screen drawing: an OpenGL context without a window, and MuJoCo's
-// scene and renderer on it. Everything of one renderer happens on one OS thread.
+// The C interface of off-screen drawing: an OpenGL context without a window, and MuJoCo's
+// scene and renderer on it. All functions of one renderer must be called on one OS
+// thread, because an OpenGL context is current on one thread.
 #ifndef MJC_RENDER_H_
 #define MJC_RENDER_H_
 
@@ -7,27 +8,32 @@
 
 enum { MJC_EGL, MJC_OSMESA };
 
-// mjc_gl_open loads one OpenGL and tries it; device is an EGL device's index, -1 for
-// the first that works. MuJoCo resolves OpenGL once per process, so that after a success
-// there is no second choice. Returns not 0 with the reason in text.
+// mjc_gl_open loads one OpenGL backend and tests it. device is an EGL device index, or -1
+// for the first that works. MuJoCo resolves OpenGL once per process, so after a success
+// the backend is fixed. Returns 0, or -1 with the reason in text.
 int mjc_gl_open(int backend, int device, char* text);
 
 typedef struct mjc_gl mjc_gl;
-mjc_gl* mjc_gl_new(int width, int height, char* text);  // current on this thread
-void mjc_gl_free(mjc_gl* gl);                            // on the same thread
+// mjc_gl_new creates a context and makes it current on the calling thread. mjc_gl_free
+// must be called on the same thread.
+mjc_gl* mjc_gl_new(int width, int height, char* text);
+void mjc_gl_free(mjc_gl* gl);
 
 enum { MJC_GL_VENDOR, MJC_GL_RENDERER, MJC_GL_VERSION };
+// mjc_gl_string returns a string of the current context, "" if there is none.
 const char* mjc_gl_string(int which);
 
-// mjc_gl_proc is OpenGL's function of a name.
+// mjc_gl_proc returns an OpenGL function by name.
 void (*mjc_gl_proc(const char* name))(void);
 
 typedef struct mjc_renderer mjc_renderer;
-// A plain renderer draws all anew in each frame: see shadow.c, faces.c and first.c.
+// A plain renderer redraws everything in each frame, without the caches of shadow.c,
+// faces.c and first.c.
 MJC_WEAK mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, char* text);
 MJC_WEAK void mjc_renderer_free(mjc_renderer* r);
-// mjc_renderer_draw draws from a camera of the model and reads back width x height x 3 bytes, bottom row first,
-// into memory of the renderer; NULL with the reason in text.
+// mjc_renderer_draw draws c from a camera of the model and reads back width x height x 3
+// bytes, RGB, bottom row first, into the renderer's memory. Returns NULL with the reason
+// in text if MuJoCo raises an error.
 MJC_WEAK const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera, char* text);
 
 #endif

@@ -1,11 +1,16 @@
-// Shadow maps that keep what did not move.
+// Cached shadow maps: what did not move is not redrawn.
 //
-// MuJoCo's shadow map shows the whole scene from the light, on 4096 x 4096 points by default, which is about half of a
-// frame's time in software, although little moves from frame to frame. A point of the map is the nearest depth over all
-// draws, whatever their order, so the draws that stay can be kept as a second map: a frame copies it and draws what
-// moved, which gives the same bits. Functions of ours stand between MuJoCo and OpenGL for that. In the pass that fills
-// the map they only write down which display list is drawn with which matrix; the pass is drawn when MuJoCo leaves it.
-// MuJoCo's other ways to draw (glBegin, glDrawArrays, glDrawElements) end the keeping for good when they come in this pass.
+// MuJoCo renders each shadow map from scratch: the entire scene, seen from the light, at
+// 4096 x 4096 texels by default. In software this takes about half of the frame time,
+// although little moves from frame to frame. A texel of the map is the minimum depth over
+// all draws, in whatever order, so the draws that do not change can be cached in a second
+// map. A frame then copies that map and draws only what moved, with the same bits as
+// a result.
+//
+// To do so, functions of this file are interposed between MuJoCo and OpenGL. During the
+// pass that fills the map they only record each display list with its matrix. The pass is
+// drawn when MuJoCo leaves it, by binding another framebuffer. If MuJoCo draws in this
+// pass in another way (glBegin, glDrawArrays, glDrawElements), the cache is disabled for good.
 #define _GNU_SOURCE
 #include "shadow.h"
 
@@ -20,7 +25,7 @@ enum {
   GL_TEXTURE_MIN_FILTER = 0x2801, GL_NEAREST = 0x2600, GL_TEXTURE_BINDING_2D = 0x8069,
 };
 
-// What is called here, of OpenGL: result, name, parameters.
+// The OpenGL functions called here: result, name, parameters.
 #define FUNCTIONS(F)                                                                                              \
   F(void, BindFramebuffer, (unsigned target, unsigned framebuffer))                                               \
   F(void, Clear, (unsigned mask))                                                                                 \
@@ -47,12 +52,13 @@ static struct {
   FUNCTIONS(MJC_POINTER)
 } gl;
 
-// cast is a draw into the map.
+// cast is one draw into the map. Two casts are the same draw if their bytes are equal.
 typedef struct {
-  float matrix[16];  // from the list's points to the light's view
+  float matrix[16];  // the modelview matrix: from the list's coordinates to the light's view
   unsigned list;
 } cast;
 
+// The capacity of a list of casts. A pass with more draws disables the cache.
 enum { MAX_CASTS = 1024 };
 
 typedef struct {
@@ -61,17 +67,19 @@ typedef struct {
 } casts;
 
 struct mjc_shadow {
-  unsigned framebuffer, map, keep;  // keep is a map of the draws in kept
-  int size;
-  int off;       // something unexpected came
-  int pass;      // the number of this frame's pass, from 1; a map is kept of the first
-  int inside;    // in the first pass
-  int moved[4];  // the rectangle of the map, after a frame, outside of which it is keep's
-  float light[16];
-  casts now, before, kept;
+  unsigned framebuffer, map;  // MuJoCo's, of the shadow pass
+  unsigned cache;             // our map, which contains the draws in cached
+  int size;                   // texels along an edge of a map
+  int disabled;               // MuJoCo did something that this file does not handle
+  int pass;                   // number of shadow passes in this frame; only the first is cached
+  int in_pass;                // the first pass is being recorded
+  int dirty[4];               // rectangle of map outside of which it equals cache after a frame
+  float light[16];            // the projection of the pass, that is, the light
+  casts now, previous;        // the draws of this pass, and of the same pass in the last frame
+  casts cached;
 };
 
-// One renderer draws at a time on a thread, and its context belongs to the thread.
+// The renderer that draws on this thread, if any. Its context belongs to the thread.
 static __thread mjc_shadow* drawing;
 
 static int has(const casts* set, const cast* c) {
@@ -81,8 +89,8 @@ static int has(const casts* set, const cast* c) {
   return 0;
 }
 
-// meet leaves in a what b has too.
-static void meet(casts* a, const casts* b) {
+// intersect removes from a what is not in b.
+static void intersect(casts* a, const casts* b) {
   int n = 0;
   for (int i = 0; i < a->n; i++) {
     if (has(b, &a->c[i])) a->c[n++] = a->c[i];
@@ -90,17 +98,17 @@ static void meet(casts* a, const casts* b) {
   a->n = n;
 }
 
-// copy copies a rectangle: left, bottom, right, top.
+// copy copies the rectangle r (left, bottom, right, top) from one map to another.
 static void copy(unsigned from, unsigned to, const int* r) {
   if (r[0] >= r[2] || r[1] >= r[3]) return;
   gl.CopyImageSubData(from, GL_TEXTURE_2D, 0, r[0], r[1], 0, to, GL_TEXTURE_2D, 0, r[0], r[1], 0, r[2] - r[0], r[3] - r[1], 1);
 }
 
-// draw draws the casts that are not in but.
-static void draw(const casts* set, const casts* but) {
+// draw draws the casts that are not in except, which may be NULL.
+static void draw(const casts* set, const casts* except) {
   gl.PushMatrix();
   for (int i = 0; i < set->n; i++) {
-    if (but && has(but, &set->c[i])) continue;
+    if (except && has(except, &set->c[i])) continue;
     gl.LoadMatrixf(set->c[i].matrix);
     gl.CallList(set->c[i].list);
   }
@@ -112,65 +120,78 @@ static void draw_plainly(mjc_shadow* s) {
   draw(&s->now, NULL);
 }
 
+// give_up draws what was recorded so far and lets all further draws through.
 static void give_up(mjc_shadow* s) {
   draw_plainly(s);
-  s->off = 1, s->inside = 0;
+  s->disabled = 1, s->in_pass = 0;
 }
 
-// finish draws the pass, in the state in which MuJoCo leaves it, which is the state of all its draws.
+// finish draws the recorded pass. MuJoCo does not change OpenGL's state during the pass,
+// so the state at its end, when this runs, was that of all its draws.
 static void finish(mjc_shadow* s) {
   float light[16];
+  // Another light projection invalidates all casts. The projection is compared here, once,
+  // and not for each cast.
   gl.GetFloatv(GL_PROJECTION_MATRIX, light);
   if (memcmp(light, s->light, sizeof light)) {
     memcpy(s->light, light, sizeof light);
-    s->kept.n = s->before.n = 0;
+    s->cached.n = s->previous.n = 0;
   }
-  int n = s->kept.n;
-  meet(&s->kept, &s->now);
-  // What is kept becomes less each time that some of it moved, until it is what never moves; when nothing of it
-  // is left, as with another place of the light, a new set begins.
-  if (n > 0 && s->kept.n == n) {
-    copy(s->keep, s->map, s->moved);
+  int n = s->cached.n;
+  intersect(&s->cached, &s->now);
+  // Each time that something in cached moves, it is removed from cached, and the cache is
+  // redrawn without it, so cached converges to what never moves. If nothing is left, for
+  // example after the light moved, start again with what two successive frames share.
+  if (n > 0 && s->cached.n == n) {
+    // The usual case. map still has the last frame's contents, which differ from cache only
+    // in dirty, so it is enough to restore that rectangle.
+    copy(s->cache, s->map, s->dirty);
   } else {
-    if (s->kept.n == 0) {
-      s->kept = s->before;
-      meet(&s->kept, &s->now);
+    if (s->cached.n == 0) {
+      s->cached = s->previous;
+      intersect(&s->cached, &s->now);
     }
     gl.Clear(GL_DEPTH_BUFFER_BIT);
-    draw(&s->kept, NULL);
-    if (s->kept.n > 0) copy(s->map, s->keep, (int[]){0, 0, s->size, s->size});
+    draw(&s->cached, NULL);
+    if (s->cached.n > 0) copy(s->map, s->cache, (int[]){0, 0, s->size, s->size});
   }
-  mjc_faces_touched(s->size, s->moved);
-  draw(&s->now, &s->kept);
-  mjc_faces_touched(s->size, s->moved);
-  s->before = s->now;
-  s->inside = 0;
+  // The first call resets faces.c's rectangle. After the second, dirty contains what the
+  // moving casts have written.
+  mjc_faces_touched(s->size, s->dirty);
+  draw(&s->now, &s->cached);
+  mjc_faces_touched(s->size, s->dirty);
+  s->previous = s->now;
+  s->in_pass = 0;
 }
 
 static void bind_framebuffer(unsigned target, unsigned framebuffer) {
   mjc_shadow* s = drawing;
-  if (s && s->inside) finish(s);
+  if (s && s->in_pass) finish(s);
   gl.BindFramebuffer(target, framebuffer);
-  if (s && !s->off && framebuffer == s->framebuffer) {
-    s->inside = s->pass++ == 0;
-    if (!s->inside) s->moved[0] = s->moved[1] = 0, s->moved[2] = s->moved[3] = s->size;  // another light's map
+  if (s && !s->disabled && framebuffer == s->framebuffer) {
+    s->in_pass = s->pass++ == 0;
+    // The pass of another light uses the same map, so all of it must be restored.
+    if (!s->in_pass) s->dirty[0] = s->dirty[1] = 0, s->dirty[2] = s->dirty[3] = s->size;
     s->now.n = 0;
   }
 }
 
+// The pass starts by clearing the map, which finish does if necessary. A clear of other
+// buffers or in the middle of the pass is not expected.
 static void clear(unsigned mask) {
   mjc_shadow* s = drawing;
-  if (s && s->inside) {
+  if (s && s->in_pass) {
     if (mask == GL_DEPTH_BUFFER_BIT && s->now.n == 0) return;
     give_up(s);
   }
   gl.Clear(mask);
 }
 
+// Within the pass, a list is recorded with its matrix and not drawn.
 static void call_list(unsigned list) {
   mjc_shadow* s = drawing;
-  if (s && s->inside && s->now.n == MAX_CASTS) give_up(s);
-  if (!s || !s->inside) {
+  if (s && s->in_pass && s->now.n == MAX_CASTS) give_up(s);
+  if (!s || !s->in_pass) {
     gl.CallList(list);
     return;
   }
@@ -179,18 +200,19 @@ static void call_list(unsigned list) {
   gl.GetFloatv(GL_MODELVIEW_MATRIX, c->matrix);
 }
 
+// The remaining functions draw without a list, which cannot be recorded.
 static void begin(unsigned mode) {
-  if (drawing && drawing->inside) give_up(drawing);
+  if (drawing && drawing->in_pass) give_up(drawing);
   gl.Begin(mode);
 }
 
 static void draw_arrays(unsigned mode, int first, int count) {
-  if (drawing && drawing->inside) give_up(drawing);
+  if (drawing && drawing->in_pass) give_up(drawing);
   gl.DrawArrays(mode, first, count);
 }
 
 static void draw_elements(unsigned mode, int count, unsigned type, const void* indices) {
-  if (drawing && drawing->inside) give_up(drawing);
+  if (drawing && drawing->in_pass) give_up(drawing);
   gl.DrawElements(mode, count, type, indices);
 }
 
@@ -203,19 +225,22 @@ mjc_procedure mjc_shadow_wrap(const char* name, mjc_procedure real) {
 }
 
 mjc_shadow* mjc_shadow_new(mjc_procedure (*proc)(const char*), unsigned framebuffer, unsigned map, int size) {
-  if (!gl.CallList || !framebuffer) return NULL;  // MuJoCo found OpenGL by another way, or draws no shadows
+  // glCallList is NULL if MuJoCo found OpenGL in another way than eglGetProcAddress, so that
+  // nothing is interposed. The framebuffer is 0 if shadows are disabled.
+  if (!gl.CallList || !framebuffer) return NULL;
   FUNCTIONS(MJC_FIND)
   mjc_shadow* s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->framebuffer = framebuffer, s->map = map, s->size = size;
   int bound;
   gl.GetIntegerv(GL_TEXTURE_BINDING_2D, &bound);
-  gl.GenTextures(1, &s->keep);
-  gl.BindTexture(GL_TEXTURE_2D, s->keep);
+  gl.GenTextures(1, &s->cache);
+  gl.BindTexture(GL_TEXTURE_2D, s->cache);
   gl.TexImage2D(GL_TEXTURE_2D, 0, GL_DEPTH24_STENCIL8, size, size, 0, GL_DEPTH_STENCIL, GL_UNSIGNED_INT_24_8, NULL);
-  gl.TexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);  // complete without smaller levels
+  // Without mipmaps a texture is incomplete under the default filter, and cannot be copied.
+  gl.TexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
   gl.BindTexture(GL_TEXTURE_2D, (unsigned)bound);
-  copy(map, s->keep, (int[]){0, 0, size, size});
+  copy(map, s->cache, (int[]){0, 0, size, size});  // a trial: not every driver can copy depth
   if (gl.GetError() == GL_NO_ERROR) return s;
   mjc_shadow_free(s);
   return NULL;
@@ -223,11 +248,11 @@ mjc_shadow* mjc_shadow_new(mjc_procedure (*proc)(const char*), unsigned framebuf
 
 void mjc_shadow_free(mjc_shadow* s) {
   mjc_shadow_begin(NULL);
-  if (s) gl.DeleteTextures(1, &s->keep);
+  if (s) gl.DeleteTextures(1, &s->cache);
   free(s);
 }
 
 void mjc_shadow_begin(mjc_shadow* s) {
   drawing = s;
-  if (s) s->pass = s->inside = 0;
+  if (s) s->pass = s->in_pass = 0;
 }
