@@ -15,7 +15,7 @@ import (
 )
 
 // Film is the film of one episode: the frame of the start and one frame after each
-// step, each of envs.FrameBytes. Beside is shown to the right of Frames: either one
+// step, each of envs.FrameBytes. Side is shown to the right of Frames: either one
 // image for the entire film, such as the goal, or one for each frame.
 type Film struct {
 	Frames, Side [][]byte
@@ -99,12 +99,12 @@ func (f Film) encode(w io.Writer) error {
 	var out gif.GIF
 	pen := pen{}
 	for i, px := range f.Frames {
-		beside := f.Side[min(i, len(f.Side)-1)]
+		side := f.Side[min(i, len(f.Side)-1)]
 		img := image.NewPaletted(image.Rect(0, 0, 2*size+filmGap, size), palette.Plan9)
 		for y := range size {
 			line := img.Pix[y*img.Stride:]
 			pen.line(line, px[3*y*size:3*(y+1)*size])
-			pen.line(line[size+filmGap:], beside[3*y*size:3*(y+1)*size])
+			pen.line(line[size+filmGap:], side[3*y*size:3*(y+1)*size])
 		}
 		delay := filmDelay
 		if i == len(f.Frames)-1 {

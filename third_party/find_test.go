@@ -23,7 +23,7 @@ func TestCandidates(t *testing.T) {
 }
 
 // A program that runs anywhere in a checkout finds what was fetched there; outside
-// one it looks beside itself alone.
+// one it looks only next to itself.
 func TestPlacesOfACheckout(t *testing.T) {
 	root := t.TempDir()
 	deep := filepath.Join(root, "a/b")

@@ -214,7 +214,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	// the task none, whose state consists of columns of the file.
 	recipe := train.RecipeOf(side)
 	if name := cmp.Or(a.task, side.Task); a.columns != "" && name != dataset.NoTask {
-		return nil, usagef("analysing %s: --q-columns is for data sets without a task, and task %s has states of its own (hint: leave it out)", dir, name)
+		return nil, usagef("analysing %s: --q-columns is for data sets without a task, and task %s has its own states (hint: leave it out)", dir, name)
 	}
 	data := cmp.Or(a.data, results.Folder(a.out).Data(dataset.NoTask))
 	task, err := pipeline.TaskOf(cmp.Or(a.task, side.Task), data, cmp.Or(a.columns, recipe.QColumns))

@@ -84,7 +84,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	// The task state: declared by a task, or columns of a data set without a simulator.
 	switch p.Train.QColumns = cmp.Or(*columns, p.Train.QColumns); {
 	case *task != dataset.NoTask && p.Train.QColumns != "":
-		return usagef("train: --q-columns (the preset's train.q_columns) is for data sets without a task, and task %s has states of its own (hint: --task %s, or leave it out)", *task, dataset.NoTask)
+		return usagef("train: --q-columns (the preset's train.q_columns) is for data sets without a task, and task %s has its own states (hint: --task %s, or leave it out)", *task, dataset.NoTask)
 	case *task == dataset.NoTask && p.Train.QColumns == "" && m.UsesQ():
 		return usagef("train: %s learns from a task state, and nothing says which columns of the data set it is (hint: as in --q-columns state[0:4],goal[2])", m.Name)
 	}

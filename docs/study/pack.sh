@@ -1,5 +1,5 @@
 #!/bin/sh
-# Packs the cells of one shard: pack.sh RESULTS TASK SEED [FOLDER] leaves TASK-SEED.tar.zst beside this script,
+# Packs the cells of one shard: pack.sh RESULTS TASK SEED [FOLDER] writes TASK-SEED.tar.zst next to this script,
 # or in a folder there; SEED is 0 for random actions. Clocks and machines (*.run.json) stay behind.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -25,7 +25,7 @@ func printed(t *testing.T, of *Table, task, solver, method, tier string) *Number
 }
 
 // fromPaper turns the paper's means into blocks: one arm a method, the six sets
-// shifted by whole points, those of set k by k - 2, the same for all methods.
+// shifted by integer points, those of set k by k - 2, the same for all methods.
 func fromPaper(t *testing.T) (*Table, Group) {
 	t.Helper()
 	table := paper()

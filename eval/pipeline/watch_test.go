@@ -11,7 +11,7 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// A training in progress is shown with the steps or epochs of its own recipe: in
+// A training in progress is shown with the steps or epochs of its recipe: in
 // nano, DINO-WM's differ from LeWM's.
 func TestWatchTellsOfTrainings(t *testing.T) {
 	task, err := envs.Lookup("tworoom")

@@ -260,7 +260,7 @@ mkdir -p log
 if [ $# = 0 ]; then
   exec 9> running
   flock -n 9 || { echo "it is running already" >&2; exit 1; }
-  # Pods of former Jobs go first: one of the same shard must not live beside its successor.
+  # Delete the Jobs of the last submission and wait for their pods to end: two pods of one shard must not run at once.
   "${kubectl[@]}" delete jobs -l "scalewm=$run" > log/submit.log &&
     "${kubectl[@]}" wait --for=delete pods -l "scalewm=$run" --timeout=10m >> log/submit.log || exit 1
   for file in "${files[@]}"; do

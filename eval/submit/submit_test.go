@@ -342,7 +342,7 @@ func TestLastErrors(t *testing.T) {
 }
 
 // Shards share a stage's time, a throttle bounds them, no shard ends before its longest
-// unit, and analyses run beside evaluations.
+// unit, and analyses run at the same time as evaluations.
 func TestPlanSeconds(t *testing.T) {
 	cost := func(stage pipeline.Stage, least, most, longest float64) pipeline.Cost {
 		return pipeline.Cost{Stage: stage, Seconds: &pipeline.Seconds{Least: least, Most: most}, Longest: longest}
@@ -351,7 +351,7 @@ func TestPlanSeconds(t *testing.T) {
 		cost(pipeline.StageCollect, 30, 60, 0),   // by 3 shards: 10 to 20
 		cost(pipeline.StageTrain, 30, 60, 50),    // by 3: 10 to 20, but one takes 50
 		cost(pipeline.StageEval, 80, 160, 1),     // 4 jobs of 2 at once: 10 to 20
-		cost(pipeline.StageAnalyse, 33, 36, 1),   // by 3, beside them: 11 to 12
+		cost(pipeline.StageAnalyse, 33, 36, 1),   // by 3, at the same time: 11 to 12
 		{Stage: pipeline.StageReport, Units: 10}, // without a rate
 	})
 	if want := (pipeline.Seconds{Least: 31, Most: 90}); got != want {

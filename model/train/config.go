@@ -194,7 +194,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("task %s has no state q named %q (hint: `scalewm tasks` lists them)", o.Task.Name, o.Config.Q)
 	}
 	if o.Config.QColumns != "" && o.Task.Name != dataset.NoTask {
-		return fmt.Errorf("train: q_columns is for data sets without a task, and task %s has states of its own (hint: --task %s, or leave q_columns out)", o.Task.Name, dataset.NoTask)
+		return fmt.Errorf("train: q_columns is for data sets without a task, and task %s has its own states (hint: --task %s, or leave q_columns out)", o.Task.Name, dataset.NoTask)
 	}
 	for _, t := range o.Method.Terms {
 		if w, ok := o.Config.Weights.On(t.Name, o.Task.Name); !ok || t.UsesQ && !(w > 0) {

@@ -20,7 +20,7 @@ from .identity import state_hash
 from .models import Model, load
 from .worlds import Worlds
 
-__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "VectorEnv", "Worlds", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
+__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "VectorEnv", "Worlds", "__version__", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
 
 # Ids, task names, and the maximum length of a collected episode. A test compares them with the
 # library's. They are written here so that importing the package does not open the library.
@@ -44,7 +44,7 @@ def register():
 
 
 def __getattr__(name):
-    """Imports on first use: the environments need gymnasium, and Dataset derives from torch's if torch has been imported by then."""
+    """Imports on first use, to keep the import of this package fast: the environments need gymnasium, and Dataset derives from torch's if torch has been imported by then."""
     if name == "Dataset":
         from .data import Dataset
 
@@ -53,6 +53,10 @@ def __getattr__(name):
         from . import gym
 
         return getattr(gym, name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("scalewm")
     raise AttributeError(f"module 'scalewm' has no attribute {name!r}")
 
 

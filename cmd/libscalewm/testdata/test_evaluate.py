@@ -280,9 +280,9 @@ class M(Base):
 
     def test_what_is_refused(self):
         for text, kwargs in {
-            "is that of a method": {"name": "lewm"},
-            "is none": {"name": "a/b"},
-            "no name": {"weights": "a b"},
+            "is the name of a built-in method": {"name": "lewm"},
+            "is not valid": {"name": "a/b"},
+            "which is not valid": {"weights": "a b"},
             "unknown tier": {"tier": "T9"},
             "needs a gradient": {"solver": "gd"},
             "3 means": {"actions": ((0, 0, 0), (1, 1, 1))},

@@ -267,8 +267,13 @@ class TestMisuse(unittest.TestCase):
         self.assertTrue(all("another thread" in e for e in errors))
 
 
-    def test_hdf5_beside_h5py(self):
-        """The library has an HDF5 of its own inside, which is not h5py's."""
+    def test_version_is_the_programs(self):
+        program = Path(__file__).resolve().parents[3] / "bin" / "scalewm"  # make test-python builds it
+        said = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(scalewm.__version__, said.split()[1])
+
+    def test_hdf5_next_to_h5py(self):
+        """The library contains its own HDF5, separate from h5py's."""
         self.assertRegex(scalewm.versions()["hdf5"], r"^1\.")
         with h5py.File("in memory", "w", driver="core", backing_store=False) as f:
             f["x"] = np.arange(3)
