@@ -111,7 +111,7 @@ func TestClipsMisuse(t *testing.T) {
 		"nosuch":                  with("columns", []string{"nosuch"}),
 		"the column action is part of the clips already (hint": with("columns", []string{"action"}),
 		"the column state is part":                             with("columns", []string{"state", "state"}),
-		"clips of 1 frames, -1 rows":                             with("skip", -1),
+		"clips of 1 frames, -1 rows":                           with("skip", -1),
 	} {
 		answer, err := try("clips.new", 0, request)
 		if err == nil {
@@ -132,14 +132,14 @@ func TestClipsMisuse(t *testing.T) {
 		request any
 		buffers [][]byte
 	}{
-		"loading clip 1000000000":   {"clips.clip", nil, append([][]byte{numbers, pixels}, rest...)},
-		"buffer 0 of clips":         {"clips.clip", nil, append([][]byte{seedsOf(1, 0), pixels[1:]}, rest...)},
-		"2 buffers, not 4":          {"clips.clip", nil, [][]byte{seedsOf(1, 0), pixels, rest[0]}},
-		"the buffer of numbers is missing":        {"clips.clip", nil, nil},
-		"step -1 of batches":        {"clips.step", map[string]any{"batch": 1, "step": -1}, append([][]byte{pixels}, rest...)},
-		"step 0 of batches of 0":    {"clips.step", map[string]any{"batch": 0, "step": 0}, append([][]byte{pixels}, rest...)},
-		"gives only":                {"clips.step", map[string]any{"batch": 1 << 40, "step": 0}, append([][]byte{pixels}, rest...)},
-		"numbers of clips: the mem": {"clips.clip", nil, append([][]byte{memoryOfNumbers(17, 1)[1:], pixels}, rest...)},
+		"loading clip 1000000000":          {"clips.clip", nil, append([][]byte{numbers, pixels}, rest...)},
+		"buffer 0 of clips":                {"clips.clip", nil, append([][]byte{seedsOf(1, 0), pixels[1:]}, rest...)},
+		"2 buffers, not 4":                 {"clips.clip", nil, [][]byte{seedsOf(1, 0), pixels, rest[0]}},
+		"the buffer of numbers is missing": {"clips.clip", nil, nil},
+		"step -1 of batches":               {"clips.step", map[string]any{"batch": 1, "step": -1}, append([][]byte{pixels}, rest...)},
+		"step 0 of batches of 0":           {"clips.step", map[string]any{"batch": 0, "step": 0}, append([][]byte{pixels}, rest...)},
+		"gives only":                       {"clips.step", map[string]any{"batch": 1 << 40, "step": 0}, append([][]byte{pixels}, rest...)},
+		"numbers of clips: the mem":        {"clips.clip", nil, append([][]byte{memoryOfNumbers(17, 1)[1:], pixels}, rest...)},
 	} {
 		if _, err := try(args.op, h, args.request, args.buffers...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s %v: %v, want words on %q", args.op, args.request, err, want)
