@@ -73,8 +73,8 @@ func (f Factor) format(value []float64) string {
 	return strings.Join(parts, ",")
 }
 
-// whole reports whether the factor's values are integers.
-func (f Factor) whole() bool { return f.DType == "uint8" || f.DType == "int64" }
+// integral reports whether the factor's values are integers.
+func (f Factor) integral() bool { return f.DType == "uint8" || f.DType == "int64" }
 
 // rounded rounds x to the factor's type, so that a value is the same after storage.
 func (f Factor) rounded(x float64) float64 {
@@ -98,7 +98,7 @@ func (f Factor) check(value []float64) error {
 		if low, high := f.ends(i); !(low <= x && x <= high) {
 			return fmt.Errorf("%s: %g is not from %g to %g", f.Name, x, low, high)
 		}
-		if f.whole() && x != math.Trunc(x) {
+		if f.integral() && x != math.Trunc(x) {
 			return fmt.Errorf("%s: %g is not a whole number", f.Name, x)
 		}
 	}
@@ -109,7 +109,7 @@ func (f Factor) check(value []float64) error {
 func (f Factor) Draw(r *rand.Rand, dst []float64) {
 	for i := range dst {
 		low, high := f.ends(i)
-		if f.whole() {
+		if f.integral() {
 			dst[i] = low + float64(r.IntN(int(high-low)+1))
 		} else {
 			// The conversion prevents a fused multiply-add, which would change draws between

@@ -47,6 +47,7 @@ func loadCheckpoint(c call) (any, error) {
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
+	// The handle owns world, encoder and device from here on; close frees them.
 	m := &checkpoint{world: world, encoder: model.NewEncoder(world), dev: dev, info: world.Info()}
 	return map[string]any{"handle": objects.add(m), "info": m.info, "method": side.Method, "task": side.Task, "train_seed": side.Seed,
 		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd}, nil
@@ -126,6 +127,7 @@ func (m *checkpoint) rollout(c call) (again bool, err error) {
 		e := from / q.Candidates
 		k = min(candidatesAtOnce, (e+1)*q.Candidates-from)
 		of := func(x []float32) []float32 { return x[e*m.latent() : (e+1)*m.latent()] } // the episode's part
+		// The candidates of this piece.
 		some, values := actions[from*plan:(from+k)*plan], []float32(nil)
 		if costs {
 			values, err = model.Costs(m.world, of(start), some, of(goals), q.Blocks)

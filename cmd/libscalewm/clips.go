@@ -84,13 +84,16 @@ func newClips(c call) (any, error) {
 	if w := d.request; w.Frames < 1 || w.Skip < 1 || w.Size < 0 || w.Size > hdf5.MaxFrameSize || w.Workers < 0 || !slices.Contains([]string{"train", "val", "all"}, w.Split) {
 		return nil, fmt.Errorf("clips of %d frames, %d rows apart, %d pixels, %d workers, split %q (hint: frames and skip from 1, split train, val or all)", w.Frames, w.Skip, w.Size, w.Workers, w.Split)
 	}
+	// These names are taken, and a column must not be requested twice.
 	for i, name := range d.request.Columns {
 		if slices.Contains([]string{"pixels", "action", "row", "episode"}, name) || slices.Contains(d.request.Columns[:i], name) {
 			return nil, fmt.Errorf("the column %s is part of the clips already (hint: omit it; action_mean and action_std undo the scaling of actions)", name)
 		}
 	}
+	// Opening checks the data and may resize all frames, so it runs on a goroutine.
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	go func() {
+		// Deferred calls run in reverse order: err is set before opened is closed.
 		defer close(d.opened)
 		defer recoverTo(&d.err)
 		d.err = d.begin()
@@ -116,6 +119,7 @@ func (d *clips) begin() (err error) {
 	if err != nil {
 		return err
 	}
+	// The scaling of actions is the same for all splits.
 	d.scaler = cuts.Action
 	switch w.Split {
 	case "train":
@@ -160,6 +164,7 @@ func (d *clips) begin() (err error) {
 		}
 		d.frames, d.closeFrames, d.info.FrameSize = set, set.Close, w.Size
 	}
+	// Clips by number have no batch size; the loader needs one all the same.
 	d.pick, err = d.loader(1)
 	return err
 }
@@ -211,6 +216,7 @@ func (d *clips) step(c call) (again bool, err error) {
 	if q.Batch < 1 || q.Step < 0 {
 		return false, fmt.Errorf("step %d of batches of %d clips (hint: steps are numbered from 0; a batch has at least one clip)", q.Step, q.Batch)
 	}
+	// A loader prefetches batches of one size, so another size needs a new one.
 	if d.batch == nil || d.batchN != q.Batch {
 		if d.pending != nil { // of an abandoned call; its loader must not be closed before it ends
 			<-d.pending
@@ -273,6 +279,7 @@ func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Ba
 // check returns an error unless the buffers have the sizes that fill writes: frames, actions,
 // row indices (int32), episode indices (int32), and each column, for n clips.
 func (d *clips) check(buffers [][]byte, n int) error {
+	// Checked before the fetch, so that fill cannot write beyond a buffer.
 	frames := n * d.request.Frames
 	pixels := frames * 3 * d.info.FrameSize * d.info.FrameSize
 	if d.request.Normalised {
@@ -335,6 +342,7 @@ func (d *clips) normalise(dst []byte, b *dataset.Batch) error {
 	if err != nil {
 		return err
 	}
+	// One frame per unit of work: row-major RGB to three planes.
 	return parallel.For(d.ctx, d.request.Workers, len(b.Rows), func(_, i int) error {
 		rgb, planes := b.Pixels[i*3*n:(i+1)*3*n], out[i*3*n:(i+1)*3*n]
 		for p := range n {
@@ -351,6 +359,7 @@ func (d *clips) close() error {
 	if d.pending != nil {
 		<-d.pending
 	}
+	// Loaders first: their goroutines read frames and file.
 	var errs []error
 	for _, l := range []*dataset.Loader{d.pick, d.batch} {
 		if l != nil {

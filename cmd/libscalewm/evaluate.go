@@ -57,6 +57,7 @@ func newEvaluation(c call) (any, error) {
 			return nil, fmt.Errorf("evaluating: %s is missing", name)
 		}
 	}
+	// The flag's default is resolved by the command line, which is not involved here.
 	if q.Workers < 1 {
 		q.Workers = runtime.GOMAXPROCS(0)
 	}
@@ -71,6 +72,7 @@ func newEvaluation(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The evaluation outlives this call; close cancels it.
 	ctx, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	who := pipeline.Subject{Name: q.Model.Name}

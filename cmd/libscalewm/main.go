@@ -77,6 +77,7 @@ func scalewm_call(operation *C.char, handle C.uint64_t, resume C.int32_t, reques
 	}
 	switch {
 	case err != nil:
+		// C memory: the caller cannot hold Go memory after the call.
 		*answer = C.CString(err.Error())
 		return failed
 	case again:

@@ -31,7 +31,7 @@ type worlds struct {
 	n       int
 	workers int
 	watched []envs.Column  // the frame is a column of FrameBytes uint8
-	created []envs.Env     // until all exists
+	created []envs.Env     // by worlds.make so far
 	all     *vector.Worlds // nil before worlds.make has ended
 	streams []*rand.Rand   // of each world; nil before its first seed
 	actions []float64      // (n, A)
@@ -95,6 +95,7 @@ func (w *worlds) watch(names []string) error {
 
 // close closes the worlds, including those of an incomplete worlds.make.
 func (w *worlds) close() error {
+	// The handle can be closed before worlds.make has ended.
 	if w.all == nil {
 		w.all = vector.New(w.created, 1)
 	}
@@ -189,6 +190,7 @@ func (w *worlds) writeWatched(i int, out [][]byte) error {
 			continue
 		}
 		x := w.scratch[i*widest : i*widest+v.Width]
+		// Worlds observe float64; store converts to the column's type.
 		if err := e.Observe(v.Name, x); err != nil {
 			return err
 		}
@@ -271,6 +273,7 @@ func (w *worlds) step(c call) (bool, error) {
 		}
 	}
 	s, a := w.task.Spec, w.task.Spec.ActionDim
+	// The results are written in place. Every buffer is checked before the first world moves.
 	ended := c.buffers[3]
 	rewards, err := floats(c.buffers[2], w.n, "rewards")
 	if err := errors.Join(err, fits(c.buffers[1], len(w.actions)*sizeOf(s.ActionDType), "actions"), fits(ended, w.n, "terminated")); err != nil {
@@ -306,9 +309,10 @@ func (w *worlds) step(c call) (bool, error) {
 	})
 }
 
-// set sets the selected worlds from rows: {"what", "columns": [[name, width], ...]}. Buffers:
-// the mask; the rows, float64 of shape (n, sum of widths). what is "state", "goal", or "start",
-// the first row of a recorded episode with its hidden columns, if it has them.
+// set sets the selected worlds from rows: {"what", "columns": [{"name", "width"}, ...]}. Buffers:
+// the mask; the rows, float64 of shape (n, sum of widths), with the columns in the order of the
+// request. what is "state", "goal", or "start", the first row of a recorded episode with its
+// hidden columns, if it has them.
 func (w *worlds) set(c call) (bool, error) {
 	var q struct {
 		What    string   `json:"what"`
@@ -325,6 +329,7 @@ func (w *worlds) set(c call) (bool, error) {
 	if !ok {
 		return false, fmt.Errorf("cannot set %q (hint: state, goal or start)", q.What)
 	}
+	// The limits keep n times the sum of widths from overflowing.
 	width := 0
 	for _, col := range q.Columns {
 		if col.Width < 1 || col.Width > envs.FrameBytes || width > envs.FrameBytes {

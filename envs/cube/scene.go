@@ -25,7 +25,7 @@ const (
 	Folder   = "descriptions"
 	MainFile = "floor_wall.xml"
 	// armFile is the model of the arm, of which the controller has a copy.
-	armFile  = "universal_robots_ur5e/ur5e.xml"
+	armFile = "universal_robots_ur5e/ur5e.xml"
 )
 
 // ErrNoFiles is wrapped by the error if OGBench's model files are not found.
@@ -129,7 +129,7 @@ func mount(arm, gripper *element) error {
 
 // compile returns the scene with this look.
 func compile(l mjenv.Look) (*mujoco.Model, error) {
-	// Without the library its error is the more useful one, even if the files are missing too.
+	// Checked first, so that a missing library is reported even if the files are missing too.
 	if err := mujoco.Open(); err != nil {
 		return nil, err
 	}

@@ -9,16 +9,15 @@ import (
 	"scalewm/mujoco"
 )
 
-// task reads the pinch site's pose as hidden state because the next action starts from it
-// and it lags one physics step behind qpos (see world).
+// task is shared by all worlds.
 var task = &mjenv.Task{
 	Spec:    spec,
 	Camera:  "front_pixels",
 	Compile: compile,
-	// These must be recorded to restart inside an episode: the solver's warm start, and the
-	// lagging pose of the pinch site.
-	Hidden:  []string{mjenv.WarmstartColumn, "sim_pinch_xpos", "sim_pinch_xmat"},
-	Extra:   []string{"time"},
+	// What a restart inside an episode needs: the solver's warm start, and the pose of the pinch
+	// site, from which the next action starts and which lags behind qpos (see world).
+	Hidden: []string{mjenv.WarmstartColumn, "sim_pinch_xpos", "sim_pinch_xmat"},
+	Extra:  []string{"time"},
 }
 
 // env is a running world whose target can be drawn again.
@@ -81,7 +80,7 @@ func (w *world) Enter(p *mjenv.Physics) error {
 	w.targetQuat = mujoco.Row(p.Data.MocapQuat(), 0, 4)
 	// The goal is stored in the target's mocap body, which Env.SetGoal then moves.
 	p.Goal = mujoco.Row(p.Data.MocapPos(), 0, 3)
-	// Recomputing these from qpos would give the current pose instead of the lagging one.
+	// Restore copies these, because recomputing them may give other bits.
 	p.Saved = [][]float64{w.pinchAt, w.pinchMat, w.padForce}
 	w.show()
 	// Poses of the sites at the initial qpos, from which the fixed transform follows.

@@ -14,6 +14,7 @@ var dtypes = []string{"float32", "float64", "int32", "int64", "uint8"}
 
 // spec checks the task's description.
 func (s suite) spec(t *testing.T) {
+	// Register has filled in the defaults, so none of these may be empty.
 	for what, v := range map[string]string{"Name": s.s.Name, "ID": s.s.ID, "Title": s.s.Title,
 		"Success": s.s.Success, "Source": s.s.Source, "ActionDType": s.s.ActionDType} {
 		if v == "" {
@@ -56,6 +57,7 @@ func (s suite) columns(t *testing.T) {
 	if len(s.s.StateColumns) == 0 || len(s.s.GoalColumns) == 0 {
 		t.Error("StateColumns or GoalColumns is empty")
 	}
+	// State and goal are set from recorded rows, so they must be recorded.
 	for _, n := range slices.Concat(s.s.StateColumns, s.s.GoalColumns) {
 		if _, ok := s.s.Column(n); !ok {
 			t.Errorf("state or goal column %s is not a column", n)
@@ -112,6 +114,7 @@ func (s suite) options(t *testing.T) {
 				t.Errorf("%s=%s: %v", sw.Name, v, err)
 			}
 		}
+		// A misspelt value must not silently select the default.
 		if _, err := s.New(envs.Options{sw.Name: "no such value"}); err == nil {
 			t.Errorf("switch %s accepts any value", sw.Name)
 		}
@@ -131,6 +134,7 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 		t.Fatalf("%s=%s: %v", f.Name, envs.Sample, err)
 	}
 	defer e.Close()
+	// Before the first reset, a factor has its initial value even if resets draw it.
 	first, drawn := make([]float64, len(f.Init)), make([]float64, len(f.Init))
 	if err := e.Observe(f.Column().Name, first); err != nil || !slices.Equal(first, f.Init) {
 		t.Errorf("factor %s starts at %v, not %v (%v)", f.Name, first, f.Init, err)
@@ -146,6 +150,7 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 	if !moved {
 		t.Errorf("factor %s is never drawn", f.Name)
 	}
+	// Low and High must cover the ranges of all numbers, of which there is one range each.
 	for _, ends := range f.Ranges {
 		if ends[0] < f.Low || ends[1] > f.High || len(f.Ranges) != len(f.Init) {
 			t.Errorf("factor %s is from %g to %g, of its numbers from %v", f.Name, f.Low, f.High, f.Ranges)
@@ -166,12 +171,14 @@ func (s suite) policies(t *testing.T) {
 		t.Error("no policy")
 	}
 	for _, name := range s.s.Policies {
+		// Two runs with equal streams, each in a new world.
 		a, b := s.acts(t, name), s.acts(t, name)
 		if !slices.EqualFunc(a, b, slices.Equal) {
 			t.Errorf("policy %s acts differently from the same stream", name)
 		}
 		for i, act := range a {
 			for j, v := range act {
+				// The negation also catches NaN.
 				if !(v >= s.s.ActionLow[j] && v <= s.s.ActionHigh[j]) {
 					t.Errorf("policy %s, step %d: action %d is %g", name, i, j, v)
 				}

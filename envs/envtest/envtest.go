@@ -42,7 +42,8 @@ func Run(t *testing.T, name string) {
 	t.Run("Concurrent", s.concurrent)
 }
 
-// suite holds the task under test.
+// suite holds the task under test. Its methods are the checks, and helpers for them. Streams have
+// small numbers, different in each check, so that checks do not depend on each other.
 type suite struct {
 	envs.Task
 	s *envs.Spec

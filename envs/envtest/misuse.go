@@ -23,6 +23,7 @@ func (s suite) badInput(t *testing.T) {
 	}
 	// A trace without actions is the current state.
 	before := s.mustTrace(t, e, nil)
+	// All calls happen while the map is built; their order does not matter, since each must fail.
 	for what, err := range map[string]error{
 		"observing an unknown column":             e.Observe("no such column", make([]float64, 1)),
 		"observing into a wrong length":           e.Observe(c.Name, make([]float64, c.Width+1)),
@@ -44,6 +45,7 @@ func (s suite) badInput(t *testing.T) {
 
 // badAction checks that a rejected action leaves the world unchanged.
 func (s suite) badAction(t *testing.T) {
+	// Two equal worlds, of which only one receives invalid actions.
 	e, untouched := s.started(t, 42), s.started(t, 42)
 	for _, a := range s.actions(41, steps/2) {
 		for _, wrong := range s.wrongActions() {
@@ -83,6 +85,7 @@ func (s suite) frameWhole(t *testing.T) {
 	if !bytes.Equal(a, b) {
 		t.Error("a frame depends on the previous contents of the buffer, or drawing changes the world")
 	}
+	// A frame of one byte value would pass the comparison above.
 	if bytes.Count(a, a[:1]) == len(a) {
 		t.Error("the frame is empty")
 	}

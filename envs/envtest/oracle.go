@@ -25,6 +25,7 @@ func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
 		t.Fatalf("building the oracle: %v (hint: apt-get install %s)\n%s", err, o.Package, said)
 	}
 	cmd := exec.Command(bin, o.Args...)
+	// The protocol is line by line: the test writes a request and reads the answer.
 	stdin, err := cmd.StdinPipe()
 	must(t, err)
 	stdout, err := cmd.StdoutPipe()

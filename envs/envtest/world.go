@@ -23,6 +23,7 @@ func (s suite) finite(t *testing.T) {
 				if (math.IsNaN(v) || math.IsInf(v, 0)) && !(c.Into && i == 0) {
 					t.Errorf("step %d: column %s holds %g", i, c.Name, v)
 				}
+				// A file would round the value, and a restart from it would then differ.
 				if c.DType == "float32" && v == v && v != float64(float32(v)) {
 					t.Errorf("step %d: column %s holds %v, which is no float32", i, c.Name, v)
 				}
@@ -56,14 +57,17 @@ func (s suite) snapshot(t *testing.T) {
 	before, after := s.actions(10, steps), s.actions(11, steps)
 	e := s.started(t, 12)
 	s.mustTrace(t, e, before)
+	// The world steps on after the snapshot, which must not change it.
 	snap := e.Snapshot()
 	want := s.mustTrace(t, e, after)
+	// Twice in the same world, since Restore must not consume the snapshot, and once in a world
+	// with another history.
 	for i, w := range []envs.Env{e, e, s.started(t, 13)} {
 		must(t, w.Restore(snap))
 		same(t, []string{"restored", "restored again", "restored elsewhere"}[i], want, s.mustTrace(t, w, after))
 	}
 	if err := e.Restore("no snapshot"); err == nil {
-		t.Error("a foreign snapshot is taken")
+		t.Error("a foreign snapshot is accepted")
 	}
 }
 
@@ -90,6 +94,7 @@ func (s suite) setState(t *testing.T) {
 	} else if name := s.s.StateColumns[0]; !slices.Equal(shown[name], row[name]) {
 		t.Errorf("set to %s %v, shows %v", name, row[name], shown[name])
 	}
+	// From here on both worlds must be indistinguishable.
 	after := s.actions(16, steps)
 	want, got := s.mustStates(t, e, after), s.mustStates(t, w, after)
 	for i := range want {
@@ -126,7 +131,7 @@ func (s suite) goal(t *testing.T) {
 		must(t, w.Restore(e.Snapshot()))
 		must(t, w.SetGoal(envs.Row{name: row[name]}))
 		if !w.Solved() {
-			t.Errorf("the goal %s is where the world is, and it is not solved", name)
+			t.Errorf("the goal %s equals the state, but the world is not solved", name)
 		}
 	}
 }

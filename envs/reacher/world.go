@@ -19,7 +19,7 @@ var task = &mjenv.Task{
 	Compile: mjenv.Template(scene),
 	Hidden:  []string{mjenv.WarmstartColumn},
 	// Either column is enough to restore the target.
-	Extra:   []string{"target_pos", "observation"},
+	Extra: []string{"target_pos", "observation"},
 }
 
 // world is one running arm, with the target of dm_control's own reacher tasks.

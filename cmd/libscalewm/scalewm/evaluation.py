@@ -69,19 +69,19 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
         raise TypeError("the size of the model's frames is unknown (hint: frame_size=224, or an attribute of the model)")
-    whole = {"train_seed": train_seed, "frame_size": frame_size, "episodes": episodes, "batch": batch, "workers": workers}
+    integers = {"train_seed": train_seed, "frame_size": frame_size, "episodes": episodes, "batch": batch, "workers": workers}
     texts = {"name": name, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
-    whole, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((whole, operator.index), (texts, os.fsdecode)))
+    integers, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((integers, operator.index), (texts, os.fsdecode)))
     rules = {what: _argument(what, x, _word) for what, x in rules.items()}
     lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items()}
     external = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
     mean, std = map(_floats, actions or (None, None))
-    code = code_hash(model, proposal, frame_size=whole["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None)
-    says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": whole.pop("train_seed"), "kind": kind,
-            "proposal": proposal is not None, "frame_size": whole["frame_size"], "action_mean": mean, "action_std": std,
-            **external.probe(whole.pop("frame_size"))}  # fmt: skip
+    code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None)
+    says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": integers.pop("train_seed"), "kind": kind,
+            "proposal": proposal is not None, "frame_size": integers["frame_size"], "action_mean": mean, "action_std": std,
+            **external.probe(integers.pop("frame_size"))}  # fmt: skip
     # From here on the evaluation runs in the library, and this loop answers its questions.
-    handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **whole})["handle"]
+    handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **integers})["handle"]
     try:
         while (asked := call("evaluate.next", handle))["want"] != "done":
             if asked["want"] != "progress":

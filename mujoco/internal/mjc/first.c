@@ -3,7 +3,7 @@
 // The first draw is usually the floor: thousands of small textured and lit faces, which in
 // software cost more than a copy of all samples. It is drawn into cleared buffers, so the
 // same draw leaves the same bits each time. While nothing that it depends on changes, the
-// color and depth buffers after it are copied from a cache instead.
+// colour and depth buffers after it are copied from a cache instead.
 //
 // Conditions for the copy: the display list, its modelview matrix and the projection are
 // the cached ones (compared here), and lights, materials and everything else is as in the
@@ -44,7 +44,7 @@ typedef struct {
 } drawn;
 
 struct mjc_first {
-  unsigned buffer[2], cache[2];  // MuJoCo's color and depth renderbuffers, and copies of ours
+  unsigned buffer[2], cache[2];  // MuJoCo's colour and depth renderbuffers, and copies of ours
   int width, height;
   int pending;             // the frame's first draw has not come yet
   int same;                // the parameter of mjc_first_begin
