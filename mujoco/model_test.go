@@ -23,7 +23,7 @@ func TestLoad(t *testing.T) {
 		xml            string
 		bodies, meshes int
 	}{
-		"one file":        {ball, 2, 0},
+		"one file":     {ball, 2, 0},
 		"with a mesh":  {withMesh, 1, 1},
 		"with a part":  {including, 2, 0},
 		"./ in a path": {strings.Replace(including, "parts/", "./parts/", 1), 2, 0},

@@ -61,8 +61,7 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 	return e.s.last.Step, nil
 }
 
-// Solved uses the position in float32, as in the state column: the reference implementation
-// compares observations.
+// Solved compares the position in float32, as the state column has it, with the goal.
 func (e *env) Solved() bool {
 	d := vec{single(e.s.q.x), single(e.s.q.y)}.sub(e.s.goal)
 	return e.s.hasGoal && math.Sqrt(d.dot(d)) < reachedAt

@@ -48,7 +48,7 @@ func walled(p vec) bool { return isWall(cell(p.x), cell(p.y)) }
 // largestStart is the maximum velocity of a start, per axis, in m/s.
 const largestStart = 5.2262554
 
-// drawStart draws the random state of DINO-WM's wrapper: a free position with room for the
+// drawStart draws the random state of the reference implementation's wrapper: a free position with room for the
 // ball, and a velocity, both uniform. Positions inside the U's inner wall are drawn again.
 func drawStart(r *rand.Rand) (q, v vec) {
 	uniform := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }

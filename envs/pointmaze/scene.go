@@ -43,8 +43,8 @@ const (
 	texel  = 0.04 // metres
 )
 
-// samples are the four sample positions in a pixel, those of Mesa's 4x multisampling. Their
-// colours are averaged.
+// samples are the four sample positions in a pixel, the standard pattern of 4x multisampling.
+// Their colours are averaged.
 var samples = [4]vec{{0.375, 0.125}, {0.875, 0.375}, {0.125, 0.625}, {0.625, 0.875}}
 
 // slope returns the direction in which the camera sees a position of the frame, given in
