@@ -11,7 +11,7 @@ import (
 	"scalewm/eval/words"
 )
 
-// checks has the checks and the warnings.
+// checks returns the section with the checks and the warnings.
 func (r *Report) checks() []doc.Section {
 	list := doc.Text{Style: "checks", Body: r.verdicts() + "."}
 	for _, c := range r.Checks {
@@ -25,7 +25,7 @@ func (r *Report) checks() []doc.Section {
 		section(doc.Section{Title: "Warnings", Anchor: "warnings", Level: 3}, warnings)...)
 }
 
-// verdicts counts those of the checks.
+// verdicts returns the numbers of passed, failed and other checks as text.
 func (r *Report) verdicts() string {
 	n := map[infer.Verdict]int{}
 	for _, c := range r.Checks {
@@ -40,7 +40,8 @@ func (r *Report) verdicts() string {
 	return s + "; " + words.Count(len(r.Warnings), "warning")
 }
 
-// howComputed explains the numbers and lists the fingerprints.
+// howComputed returns the section that explains the statistics and lists the fingerprints of data and
+// evaluation sets.
 func (r *Report) howComputed() []doc.Section {
 	list := doc.Text{Style: "how", Items: []doc.Item{
 		{Name: "Success ± SD", Text: "Mean over evaluation sets and their standard deviation (ddof 1), as in the paper. It shows how much the draw of episodes matters, not how much training does."},
@@ -73,7 +74,7 @@ func (r *Report) howComputed() []doc.Section {
 
 var notInAnchors = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// anchorOf is the address of a block on the page.
+// anchorOf returns the anchor of a block on the page.
 func anchorOf(p infer.Place) string {
 	return strings.Trim(notInAnchors.ReplaceAllString(p.Task+"-"+p.Solver+"-"+p.Settings, "-"), "-")
 }

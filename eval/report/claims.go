@@ -14,7 +14,7 @@ import (
 	"scalewm/model"
 )
 
-// How the numbers of claims are written, by their measure.
+// Formats of the numbers of claims, by measure.
 func inPoints(x float64) string  { return words.Signed(x) }
 func inUnits(x float64) string   { return strings.Replace(fmt.Sprintf("%+.3f", x), "-", "−", 1) }
 func inTimes(x float64) string   { return fmt.Sprintf("%.2f×", x) }
@@ -32,7 +32,7 @@ func unitOf(c infer.Claim) func(float64) string {
 	return inUnits
 }
 
-// nameOf names one of the numbers of a claim.
+// nameOf returns the name of one of the numbers of a claim.
 func nameOf(f infer.Finding, e infer.Evidence) string {
 	name := "Mean over tasks"
 	switch {
@@ -52,7 +52,7 @@ func nameOf(f infer.Finding, e infer.Evidence) string {
 	return name
 }
 
-// over says what a number of a claim is taken over.
+// over returns the unit and count of a number of a claim, such as "300 episodes".
 func over(e infer.Evidence) string {
 	s := words.Count(e.N, e.Unit)
 	for _, n := range e.Notes {
@@ -61,7 +61,7 @@ func over(e infer.Evidence) string {
 	return s
 }
 
-// sectionOf is the anchor of the section that has a number of a claim, "" where none has it.
+// sectionOf returns the anchor of the section that shows a number of a claim, "" if none does.
 func (r *Report) sectionOf(e infer.Evidence) string {
 	switch what := strings.TrimPrefix(e.What, infer.Claimed); {
 	case what == infer.Diff && e.Solver != "":
@@ -76,7 +76,7 @@ func (r *Report) sectionOf(e infer.Evidence) string {
 	return e.Task + "-geometry"
 }
 
-// claims is the chapter of the paper's claims. Those that the folder cannot decide are folded.
+// claims returns the chapter on the paper's claims. Claims that the folder cannot decide are folded.
 func (r *Report) claims() []doc.Section {
 	n := map[infer.Verdict]int{}
 	list, silent := doc.Text{Style: "claims"}, doc.Text{Style: "claims"}
@@ -102,10 +102,11 @@ func (r *Report) claims() []doc.Section {
 		silent, r.toMake())
 }
 
-// weight orders what speaks against a claim before what is open and what speaks for it.
+// weight sorts evidence: first what contradicts a claim, then what is undecided, then what supports it.
 var weight = map[infer.Verdict]int{infer.Fails: 0, infer.Undecided: 1, infer.Holds: 2}
 
-// slack is how far a number's interval, or without one the number, lies within what the claim allows.
+// slack returns by how much a number's interval, or the number if it has none, is inside the range that
+// the claim allows. It is negative outside.
 func slack(f infer.Finding, e infer.Evidence) float64 {
 	allowed, _ := f.Allows(e.Task)
 	x := e.Estimate()
@@ -115,8 +116,8 @@ func slack(f infer.Finding, e infer.Evidence) float64 {
 	return min(x.Lo-allowed.Lo, allowed.Hi-x.Hi)
 }
 
-// telling are the numbers that are there, the telling one first: one against the claim, or
-// else an open one; of several the worst.
+// telling returns the numbers that the folder has, the most relevant first: one that contradicts the
+// claim, else an undecided one, and among several the one with the least slack.
 func telling(f infer.Finding) []infer.Evidence {
 	there := slices.DeleteFunc(slices.Clone(f.Evidence), infer.Evidence.Missing)
 	slices.SortStableFunc(there, func(a, b infer.Evidence) int {
@@ -125,7 +126,7 @@ func telling(f infer.Finding) []infer.Evidence {
 	return there
 }
 
-// item is a finding as the list shows it, without a text where there are no numbers.
+// item returns a finding as a list item. It has no text if the folder has no numbers for it.
 func (r *Report) item(f infer.Finding) doc.Item {
 	i := doc.Item{Name: f.Claim.Claim, Value: string(f.Verdict), Class: string(f.Verdict), Source: f.Where}
 	here, unit := telling(f), unitOf(f.Claim)
@@ -153,7 +154,7 @@ func (r *Report) item(f infer.Finding) doc.Item {
 	return i
 }
 
-// toMake lists commands that make what undecided claims lack, one for each kind of work.
+// toMake returns the commands that compute what undecided claims lack, one for each kind of work.
 func (r *Report) toMake() doc.Text {
 	out := doc.Text{Style: "commands"}
 	type work struct{ tasks, methods []string }

@@ -15,7 +15,7 @@ import (
 
 // forestRow is one line of a forest plot.
 type forestRow struct {
-	group, label string // a group's name is above its first row
+	group, label string // the name of a group is written above its first row
 	n            *infer.Number
 	strong       bool
 }
@@ -33,7 +33,7 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 	s := doc.NewSVG(width, height)
 	x := forestAxis(rows)
 	x.From, x.To = 250, 690
-	for _, r := range rows { // room for the names, whose letters are about 7 and 8 pixels wide
+	for _, r := range rows { // space for the names; a letter is about 7 or 8 pixels wide
 		x.From = max(x.From, float64(30+7*utf8.RuneCountInString(r.label)+8*utf8.RuneCountInString(r.group)))
 	}
 	y := 16.0
@@ -49,7 +49,7 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 	return s.HTML(label)
 }
 
-// forestAxis covers all intervals and zero.
+// forestAxis returns an axis that covers all intervals and zero.
 func forestAxis(rows []forestRow) doc.Axis {
 	lo, hi := 0.0, 0.0
 	for _, r := range rows {
@@ -95,7 +95,8 @@ func forestLine(s *doc.SVG, x doc.Axis, y float64, r forestRow) {
 	s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
 }
 
-// forest lists all pairs of a block but those with a floor, whose large differences would squeeze the others; "" where there are none.
+// forest shows all pairs of a block, except those with a floor, whose large differences would squeeze
+// the others. It is "" if there are none.
 func (r *Report) forest(b *infer.Block) template.HTML {
 	var rows []forestRow
 	for _, n := range r.pairs(b) {
@@ -114,7 +115,7 @@ func (r *Report) forest(b *infer.Block) template.HTML {
 	return forestFigure(b.Title()+": paired differences in success with 95 % intervals", rows)
 }
 
-// overviewForest has the difference that each block leads with.
+// overviewForest shows the headline difference of each block.
 func (r *Report) overviewForest() []template.HTML {
 	var rows []forestRow
 	for _, b := range infer.Main(r.Blocks) {
@@ -128,7 +129,8 @@ func (r *Report) overviewForest() []template.HTML {
 	return panels(forestFigure("Paired differences of every task and solver with 95 % intervals", rows))
 }
 
-// discordFigures show, tier by tier, how many episodes only one of two learned methods solved: a panel a pair, on one scale.
+// discordFigures show, for each tier, how many episodes only one of two learned methods solved: one panel
+// per pair, all on one scale.
 func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 	pairs, most := [][]*infer.Number{}, 1
 	for _, n := range r.pairs(b) {
@@ -149,7 +151,7 @@ func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 	return out
 }
 
-// discordFigure is one panel; most is the longest bar of all.
+// discordFigure returns one panel. most is the length of the longest bar of all panels.
 func discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML {
 	const width, rowHeight, top = 330, 24, 28
 	height, one, other := float64(top+rowHeight*len(rows)+8), rows[0].Of, rows[0].Minus

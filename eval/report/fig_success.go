@@ -13,8 +13,8 @@ import (
 	"scalewm/eval/words"
 )
 
-// computeFigure shows success against rollouts per plan: of one training seed with its 95 % Wilson band,
-// of several their mean before a thin line each.
+// computeFigure shows success against rollouts per plan. An arm with one training seed has a 95 % Wilson
+// band; one with several has a line for the mean and a thin line for each seed.
 func (r *Report) computeFigure(b *infer.Block) template.HTML {
 	lo, hi := math.Inf(1), 1.0
 	for _, t := range b.Tiers {
@@ -22,9 +22,9 @@ func (r *Report) computeFigure(b *infer.Block) template.HTML {
 		lo, hi = min(lo, n), max(hi, n)
 	}
 	p := doc.NewPanel(620, 352, doc.Axis{Lo: lo / 1.6, Hi: hi * 1.35, Log: true}, doc.Axis{Lo: 0, Hi: 100})
-	p.X.To -= 84 // room for the names at the lines' ends
+	p.X.To -= 84 // space for the names at the ends of the lines
 	p.Head("success, %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.YGrid(p.Y.Ticks(5), integer)
 	for _, t := range b.Tiers {
 		x := p.X.At(float64(t.Rollouts()))
 		p.Line(doc.XY(x, p.Y.From), doc.XY(x, p.Y.From+4), "axis")
@@ -47,7 +47,7 @@ type endLabel struct {
 	class, label string
 }
 
-// line draws the line of an arm and returns its name's place.
+// line draws the line of an arm and returns where its name goes.
 func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 	c, title, seeds := class(arm), words.Arm(arm), len(b.SeedsOf(arm))
 	if !arm.Plans() {
@@ -92,7 +92,7 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 	return endLabel{line[0].Y, "name " + c, title}
 }
 
-// curve is where successes lie, tier by tier, of those that were run.
+// curve returns the points of a line, one for each tier that was evaluated, and their numbers.
 func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (line []doc.Point, of []*infer.Number) {
 	for _, t := range b.Tiers {
 		if n := at(t.Name); n != nil && t.Rollouts() > 0 {
@@ -102,8 +102,7 @@ func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (lin
 	return line, of
 }
 
-// endLabels writes names at the right end of their lines, moved apart where
-// they would touch.
+// endLabels writes names at the right end of their lines, moved apart so that they do not overlap.
 func endLabels(p doc.Panel, ends []endLabel) {
 	const gap = 15
 	sort.SliceStable(ends, func(i, j int) bool { return ends[i].y < ends[j].y })
@@ -122,10 +121,10 @@ func endLabels(p doc.Panel, ends []endLabel) {
 	}
 }
 
-func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
+func integer(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// spreadFigure shows at one tier every training seed of a method as a dot, or every evaluation set of one
-// with a single seed, and the mean as a bar.
+// spreadFigure shows, at one tier, a dot for every training seed of a method, or for every evaluation set if
+// it has one seed, and a bar for the mean.
 func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	all, name, of := b.Names(), b.Tiers[tier].Name, "set"
 	if b.Several() {
@@ -133,7 +132,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	}
 	p := doc.NewPanel(330, 262, doc.Axis{Lo: 0, Hi: float64(len(all))}, doc.Axis{Lo: 0, Hi: 100})
 	p.Head(name + ": success of each " + of + ", %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.YGrid(p.Y.Ticks(5), integer)
 	p.Line(doc.XY(p.X.From, p.Y.From), doc.XY(p.X.To, p.Y.From), "axis")
 	for i, arm := range all {
 		n := r.Success(b, arm, name)
@@ -172,8 +171,8 @@ func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 	tier := b.Tiers[at]
 	p := doc.NewPanel(330, 252, doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, doc.Axis{Lo: 0, Hi: 100})
 	p.Head(tier.Name + ": solved within k steps, %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
-	p.XTicks(p.X.Ticks(5), wholeNumber)
+	p.YGrid(p.Y.Ticks(5), integer)
+	p.XTicks(p.X.Ticks(5), integer)
 	p.Base("env steps k")
 	for _, arm := range b.Names() {
 		n := r.Success(b, arm, tier.Name)

@@ -11,7 +11,7 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// term is a quantity of the training metrics that is drawn; NaN where a row lacks it.
+// term is a quantity of the training metrics that is drawn. Its function returns NaN if a row lacks it.
 type term struct {
 	title string
 	of    func(metrics.Row) float64
@@ -31,10 +31,10 @@ var terms = []term{
 	}},
 }
 
-// maxBins bounds the points of a training curve; more steps are averaged.
+// maxBins is the largest number of points of a training curve. Longer curves are averaged.
 const maxBins = 120
 
-// trainingFigures draws one panel a term, one line a run.
+// trainingFigures draws one panel per term, with one line per training.
 func trainingFigures(runs []results.Curve) (out []template.HTML) {
 	for _, t := range terms {
 		if f := trainingFigure(t, runs); f != "" {
@@ -44,7 +44,7 @@ func trainingFigures(runs []results.Curve) (out []template.HTML) {
 	return out
 }
 
-// trainingCurve is a smoothed metric of one run.
+// trainingCurve is a smoothed metric of one training.
 type trainingCurve struct {
 	class string
 	ps    []doc.Point // step, value
@@ -79,8 +79,8 @@ func trainingFigure(t term, runs []results.Curve) template.HTML {
 	return p.HTML("training: " + t.title + " by step")
 }
 
-// curvesOf are a run's training and, where there is one, validation curve of a
-// term; one value is no curve, and a term that is zero throughout is not the run's.
+// curvesOf returns a training's curve of a term and, if it has one, its validation curve. It skips curves
+// of a single value, and terms that are always zero, which the method does not have.
 func curvesOf(t results.Curve, of func(metrics.Row) float64) (out []trainingCurve) {
 	for split, kind := range map[string]string{metrics.Train: "curve thin ", metrics.Val: "curve dotted "} {
 		var steps, values []float64
@@ -94,11 +94,11 @@ func curvesOf(t results.Curve, of func(metrics.Row) float64) (out []trainingCurv
 			out = append(out, c)
 		}
 	}
-	slices.SortFunc(out, func(a, b trainingCurve) int { return strings.Compare(b.class, a.class) }) // the training's first
+	slices.SortFunc(out, func(a, b trainingCurve) int { return strings.Compare(b.class, a.class) }) // the training curve first
 	return out
 }
 
-// smooth averages a metric over at most maxBins equal stretches of the run.
+// smooth averages a metric over at most maxBins equal intervals of steps.
 func smooth(steps, values []float64) (out []doc.Point) {
 	n := min(len(steps), len(values))
 	size := max((n+maxBins-1)/maxBins, 1)

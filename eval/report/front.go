@@ -15,7 +15,7 @@ import (
 	"scalewm/eval/words"
 )
 
-// front is the report's title, what it found, what was trained, and where it comes from.
+// front returns the first section: title, result, what was trained, and the origin of the data.
 func (r *Report) front() []doc.Section {
 	return section(doc.Section{Title: r.title(), Level: 1}, doc.Text{Style: "lead", Body: r.lead()},
 		doc.Text{Style: "tiles", Items: r.tiles()}, doc.Text{Style: "facts", Items: r.facts()})
@@ -29,7 +29,7 @@ func (r *Report) title() string {
 	return "Planning with latent world models on " + words.Listing(names)
 }
 
-// lead is the report in one sentence or two, and where there are several groups of settings, for each of them.
+// lead returns the result in one or two sentences, for each group of settings if there are several.
 func (r *Report) lead() string {
 	if len(r.Groups) > 1 {
 		var out []string
@@ -56,7 +56,7 @@ func (r *Report) lead() string {
 		words.Count(n.N, "paired episode"), reading(n), r.leadOverSeeds(r.Groups[0], n))
 }
 
-// headline is the mean difference that a block leads with; nil where it has none.
+// headline returns the mean of a block's headline comparison, nil if it has none.
 func (r *Report) headline(b *infer.Block) *infer.Number {
 	if c := b.Headline(); c != nil {
 		return r.Find(infer.Number{What: infer.Diff, Place: b.Place.At(infer.Mean), Of: c.Of, Minus: c.Minus})
@@ -64,7 +64,7 @@ func (r *Report) headline(b *infer.Block) *infer.Number {
 	return nil
 }
 
-// tiersOf says what a difference averages.
+// tiersOf returns the tiers that a difference averages, as text.
 func tiersOf(n *infer.Number) string {
 	d := n.How.(*infer.Difference)
 	if len(d.Tiers) == 1 {
@@ -73,7 +73,7 @@ func tiersOf(n *infer.Number) string {
 	return "averaged over " + words.Listing(d.Tiers)
 }
 
-// reading says what the interval allows to conclude.
+// reading returns what the interval allows to conclude, as text.
 func reading(n *infer.Number) string {
 	switch {
 	case *n.Lo > 0:
@@ -113,8 +113,8 @@ func (r *Report) leadOf(g infer.Group) string {
 		words.Arm(first.Of), words.Arm(first.Minus), up, n, down, clear, r.leadOverSeeds(g, first))
 }
 
-// leadOverSeeds says what training seeds as the unit leave of a difference, where there are several: tests and
-// intervals over episodes are about these checkpoints alone.
+// leadOverSeeds returns a sentence on the difference with the training seed as the unit, if there are
+// several seeds: tests and intervals over episodes describe only these checkpoints.
 func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	var of []string
 	for _, n := range r.Where(infer.SeedDiff, func(n *infer.Number) bool {
@@ -128,7 +128,7 @@ func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	return " That is of these checkpoints. Training seeds as the unit: " + strings.Join(of, ", ") + "."
 }
 
-// tiles are the numbers a reader takes away from a single block.
+// tiles returns the main numbers of a report with a single block.
 func (r *Report) tiles() (out []doc.Item) {
 	main := infer.Main(r.Blocks)
 	if len(main) > 1 {
@@ -155,7 +155,7 @@ func (r *Report) tiles() (out []doc.Item) {
 	return out
 }
 
-// facts says what was trained and evaluated, when, and on what.
+// facts returns what was trained and evaluated, when, and on which devices.
 func (r *Report) facts() []doc.Item {
 	b, o := r.Blocks[0], r.Origin
 	sets := fmt.Sprintf("%s of %s", words.Count(len(b.Sets), "set"), words.Count(b.Tiers[0].Episodes, "episode"))
@@ -186,7 +186,7 @@ func (r *Report) facts() []doc.Item {
 	return out
 }
 
-// trained lists the arms that learned, and their training seeds where there are several.
+// trained returns the trained arms, with their training seeds if there are several, as text.
 func (r *Report) trained() string {
 	seeds := map[results.Arm]map[int]bool{}
 	for _, b := range r.Blocks {
@@ -210,7 +210,8 @@ func (r *Report) trained() string {
 	return words.Listing(out)
 }
 
-// scores has the table of success and its figure: one row a main block where there are several, else those of the only one.
+// scores returns the section with the table of success and its figure: one row per main block if there are
+// several, else the table of the only one.
 func (r *Report) scores() []doc.Section {
 	main := infer.Main(r.Blocks)
 	s := doc.Section{Title: "Success", Anchor: "overview", Level: 2, Nav: "Success"}
@@ -220,8 +221,7 @@ func (r *Report) scores() []doc.Section {
 	return section(s, r.overviewTable(), doc.Figure{Caption: "Paired differences of every task and solver, in points, with 95 % intervals.", Panels: r.overviewForest()})
 }
 
-// overviewTable has the arms' means over tiers and the difference that each
-// block leads with.
+// overviewTable shows the arms' means over tiers and the headline difference of each block.
 func (r *Report) overviewTable() doc.Table {
 	t := doc.Table{Anchor: "overview", Head: []string{"Task, solver"},
 		Caption: "Success (%) averaged over tiers, mean ± SD over training seeds where there are several and else over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."}
@@ -231,7 +231,7 @@ func (r *Report) overviewTable() doc.Table {
 		t.Head = append(t.Head, words.Arm(n))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
-	var compared []string // the names of the differences, which are said in each row where they differ
+	var compared []string // names of the differences; each row states its own if they differ
 	for _, b := range blocks {
 		if n := r.headline(b); n != nil && !slices.Contains(compared, words.Minus(n.Of, n.Minus)) {
 			compared = append(compared, words.Minus(n.Of, n.Minus))
@@ -268,7 +268,7 @@ func (r *Report) overviewTable() doc.Table {
 	return t
 }
 
-// best is the highest success in a block at a tier.
+// best returns the highest success in a block at a tier.
 func (r *Report) best(b *infer.Block, tier string) float64 {
 	top := math.Inf(-1)
 	for _, arm := range b.Names() {
@@ -279,7 +279,7 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary is the report for a terminal, about ten lines.
+// Summary returns about ten lines for a terminal.
 func (r *Report) Summary() string {
 	var w strings.Builder
 	main := infer.Main(r.Blocks)

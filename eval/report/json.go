@@ -13,14 +13,13 @@ import (
 	"scalewm/eval/results"
 )
 
-// JSON is report.json: what other programs read. Rates and differences are in
-// percent.
+// JSON is the content of report.json, for other programs. Rates are in percent, differences in points.
 type JSON struct {
 	Cells    []JSONCell                `json:"cells"`
 	Paired   []JSONPair                `json:"paired"`
 	Claims   []JSONClaim               `json:"claims"`
 	Analyses map[string][]results.Line `json:"analyses"` // as `analyse --json` prints them
-	Numbers  []*infer.Number           `json:"numbers"`  // all of them, of which the other lists are a part
+	Numbers  []*infer.Number           `json:"numbers"`  // all numbers; the other lists are excerpts
 }
 
 // JSONCell is the success of an arm at a tier.
@@ -34,15 +33,14 @@ type JSONCell struct {
 	N      int      `json:"n"` // episodes over all sets
 	Mean   *float64 `json:"mean"`
 	SD     *float64 `json:"sd"` // over sets, ddof 1; null with one set
-	// Settings are those of the block where a folder has several, and Variant what
-	// makes the arm one of its method's, as in "half" or "w=0.3"; else "".
+	// Settings are those of the block, if the folder has several. Variant distinguishes the arm from
+	// others of its method, such as "half" or "w=0.3".
 	Settings string `json:"settings,omitempty"`
 	Variant  string `json:"variant,omitempty"`
-	Note     string `json:"note,omitempty"` // on the costs that chose its plans
+	Note     string `json:"note,omitempty"` // on planning costs that were not finite
 }
 
-// JSONPair is A minus B over paired episodes; the tier "mean" is the average
-// over tiers.
+// JSONPair is a difference A - B over paired episodes. The tier "mean" is the average over tiers.
 type JSONPair struct {
 	A      results.Arm `json:"a"`
 	B      results.Arm `json:"b"`
@@ -58,24 +56,25 @@ type JSONPair struct {
 	Settings string `json:"settings,omitempty"`
 }
 
-// JSONClaim is a claim of the paper, what the folder says of it, and the number that the page
-// shows with it, in the unit of the page, with its interval; no number has no N.
+// JSONClaim is a claim of the paper with its verdict, and the number that the page shows for it, with its
+// interval, in the unit of the page. Without a number, N is "".
 type JSONClaim struct {
 	ID      string        `json:"id"` // as in claims.json
 	Claim   string        `json:"claim"`
 	Verdict infer.Verdict `json:"verdict"` // holds, fails or undecided
-	Number  string        `json:"number"`  // which one, as in "Two-Room, iCEM"
+	Number  string        `json:"number"`  // name of the number, such as "Two-Room, iCEM"
 	Value   *float64      `json:"value"`
 	Lo      *float64      `json:"lo"`
 	Hi      *float64      `json:"hi"`
-	N       string        `json:"n"`       // what it is taken over, as in "300 episodes"
-	Section string        `json:"section"` // of the page that has it
+	N       string        `json:"n"`       // unit and count, such as "300 episodes"
+	Section string        `json:"section"` // anchor of the section of the page that has the number
 }
 
-// mostFrom is how many cells report.json lists of a number: those of averages over a whole grid would fill it.
+// mostFrom is the largest number of cells that report.json lists for a number. Lists for averages over an
+// entire grid would dominate the file.
 const mostFrom = 36
 
-// JSON lists every cell, every paired row, every claim, every analysis and every number of the report.
+// JSON returns every cell, paired row, claim, analysis and number of the report.
 func (r *Report) JSON() JSON {
 	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]results.Line{}}
 	for _, n := range r.Numbers {
@@ -106,7 +105,8 @@ func (r *Report) JSON() JSON {
 	return out
 }
 
-// jsonBytes is report.json, whose analyses and numbers have a line each.
+// jsonBytes returns the bytes of report.json. Analyses and numbers have a line each, so that a diff is
+// readable.
 func (r *Report) jsonBytes() ([]byte, error) {
 	all := r.JSON()
 	analyses, numbers := all.Analyses, all.Numbers
@@ -134,7 +134,7 @@ func (r *Report) jsonBytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writeLines writes a list, a line each.
+// writeLines writes a JSON list with one element per line.
 func writeLines[T any](b *bytes.Buffer, list []T) error {
 	before := "[\n  "
 	for _, x := range list {
@@ -150,7 +150,7 @@ func writeLines[T any](b *bytes.Buffer, list []T) error {
 	return nil
 }
 
-// eachScore calls f for the success of every trained arm at every tier that it has.
+// eachScore calls f for the success of every trained arm at every tier where it was evaluated.
 func (r *Report) eachScore(f func(*infer.Block, infer.Trained, infer.Tier, *infer.Number)) {
 	for _, b := range r.Blocks {
 		for _, a := range b.Arms {
@@ -172,7 +172,8 @@ func (r *Report) eachPair(f func(*infer.Block, *infer.Number)) {
 	}
 }
 
-// pairs are the paired rows of a block: of each comparison its tiers and, of more than one, their mean.
+// pairs returns the paired rows of a block: for each comparison its tiers and, if there are several, their
+// mean.
 func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
 	for _, c := range b.Pairs {
 		for _, d := range c.All() {
@@ -182,7 +183,7 @@ func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
 	return out
 }
 
-// successRows is report.csv: one line an arm and tier, unrounded.
+// successRows returns report.csv: one line per arm and tier, not rounded.
 func (r *Report) successRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
 	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
@@ -193,7 +194,7 @@ func (r *Report) successRows() [][]string {
 	return rows
 }
 
-// pairRows is report-paired.csv: one line a paired difference, with all its tests.
+// pairRows returns report-paired.csv: one line per paired difference, with all its tests.
 func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
 	r.eachPair(func(b *infer.Block, n *infer.Number) {
@@ -214,8 +215,8 @@ func (r *Report) pairRows() [][]string {
 	return rows
 }
 
-// episodeRows is episodes.csv: one line an episode of an evaluation, with the names that
-// results.Row has; compare reads those of one arm.
+// episodeRows returns episodes.csv: one line per evaluated episode, with the column names of results.Row.
+// compare can read those of one arm.
 func (r *Report) episodeRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
 		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}

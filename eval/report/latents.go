@@ -15,10 +15,10 @@ import (
 	"scalewm/model"
 )
 
-// What was measured of checkpoints in addition to their success: the geometry of their
-// latents, and what their predictions are worth.
+// Analyses of checkpoints: the geometry of their latents, and the quality of their predictions.
 
-// why has the paper's figures over tasks, and whether what is measured of a checkpoint predicts how well it plans.
+// why returns the sections with the paper's figures over tasks, and the correlations of measures of a
+// checkpoint with its planning success.
 func (r *Report) why() []doc.Section {
 	var arms []results.Arm
 	var align, top []template.HTML
@@ -43,7 +43,7 @@ func (r *Report) why() []doc.Section {
 		section(doc.Section{Title: "Whether geometry predicts planning", Anchor: "robust-foretold", Level: 3}, r.predictionTable(r.Groups[0])))
 }
 
-// predictionTable has the rank correlations of measures with success.
+// predictionTable shows the rank correlations of measures with success.
 func (r *Report) predictionTable(g infer.Group) doc.Table {
 	t := doc.Table{Anchor: "foretold", Head: []string{"Task", "Measure", "Checkpoints", "Methods", "With success", "95 % interval", "Within methods", "95 % interval"},
 		Caption: "Does a measure of a checkpoint predict how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. One of ±1, whose transformation is infinite, is taken half a step of the ranks nearer to 0. The mean over tasks is taken there too."}
@@ -61,13 +61,13 @@ func (r *Report) predictionTable(g infer.Group) doc.Table {
 			at.What = infer.Within(m[0])
 			within := r.Find(at)
 			at.What = infer.Methods(m[0])
-			t.Rows = append(t.Rows, []doc.Field{doc.Words(name), doc.Words(m[1]), count(all), whole(r.Find(at)), decimals(2)(all), intervalOf(2)(all), decimals(2)(within), intervalOf(2)(within)})
+			t.Rows = append(t.Rows, []doc.Field{doc.Words(name), doc.Words(m[1]), count(all), integerOf(r.Find(at)), decimals(2)(all), intervalOf(2)(all), decimals(2)(within), intervalOf(2)(within)})
 		}
 	}
 	return t
 }
 
-// checkpoints are the sections on a task's checkpoints; none where nothing was measured.
+// checkpoints returns the sections on a task's checkpoints, none if nothing was analysed.
 func (r *Report) checkpoints(task string) []doc.Section {
 	all := r.Checkpoints(task)
 	var arms []results.Arm
@@ -90,12 +90,12 @@ func (r *Report) checkpoints(task string) []doc.Section {
 				Panels: dynamicsFigure(all), Legend: key}))
 }
 
-// ofCheckpoint describes a checkpoint's numbers.
+// ofCheckpoint returns the identifying fields of a checkpoint's numbers.
 func ofCheckpoint(c *infer.Checkpoint) infer.Number {
 	return infer.Number{Source: infer.Ours, Place: c.Place(), Of: c.Arm, Seed: &c.Seed}
 }
 
-// titles is a column of the checkpoints' titles.
+// titles returns a column with the checkpoints' titles.
 func titles(all []*infer.Checkpoint) column {
 	return text("Method", func(n infer.Number) string {
 		for _, c := range all {
@@ -107,7 +107,7 @@ func titles(all []*infer.Checkpoint) column {
 	})
 }
 
-// paperOf is a column of the paper's number of an arm on a task.
+// paperOf returns a column with the paper's number of an arm on a task.
 func paperOf(head, what string, f format) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		f2 := doc.Missing()
@@ -123,7 +123,7 @@ func (r *Report) rankTable(task string, all []*infer.Checkpoint) doc.Table {
 	var rows [][]doc.Field
 	var v *view
 	for _, c := range all {
-		for _, rank := range c.Rank { // whose state names the numbers of its row
+		for _, rank := range c.Rank { // the numbers of the row are named by its state
 			what := infer.Aligned(infer.Spearman, rank.Q)
 			v = r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes.",
 				titles(all), text("State", func(infer.Number) string { return cmp.Or(rank.Q, results.DefaultQ) }), number("Frames", what, count), number("Spearman", what, decimals(3)), number("95 % interval", what, intervalOf(3)),
@@ -158,7 +158,7 @@ func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
 	return v.Table
 }
 
-// componentTable has the probes of all components for each number of the state.
+// componentTable shows, for each component of the state, the probe that uses all latent components.
 func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table {
 	probed := slices.DeleteFunc(slices.Clone(all), func(c *infer.Checkpoint) bool { return c.Probe == nil })
 	t := doc.Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component", "Source"},
@@ -199,7 +199,7 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 	return t
 }
 
-// shown is a number in a format, or missing.
+// shown formats a number, or a missing one.
 func shown(n *infer.Number, f format) doc.Field {
 	if n == nil {
 		return doc.Missing()
@@ -207,7 +207,7 @@ func shown(n *infer.Number, f format) doc.Field {
 	return f(n)
 }
 
-// change is a column of a change against the baseline.
+// change returns a column with the change against the baseline.
 func change(head, what string) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
@@ -222,12 +222,12 @@ func change(head, what string) column {
 	}}
 }
 
-// rolloutTable has what predictions are worth, each with its change against the baseline.
+// rolloutTable shows the quality of predictions, with changes against the baseline.
 func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
 	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
 		"τ says how alike predicted and reached latents order the candidates; the last two compare latents with the world's own distance from the goal. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
 		" of the same training seed, p is Wilcoxon's over its starts; the paper's p is from its authors' files.",
-		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, plain), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, plain), change("Change", infer.Tau),
+		titles(all), source, number("Starts", "rollout_starts", integerOf), number("Error", infer.RolloutError, plain), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, plain), change("Change", infer.Tau),
 		column{"p", func(t *infer.Table, row infer.Number) doc.Field {
 			row.What, row.Minus = infer.Tau+"_change", results.Arm{Method: model.Baseline}
 			return shown(t.Find(row), pvalue)
@@ -309,11 +309,11 @@ func dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 	return panels(p.HTML("error of predicted latents by blocks ahead"))
 }
 
-// bar is a number of each checkpoint, under a label.
+// bar is a number to draw for each checkpoint, and its label.
 type bar struct{ label, what string }
 
-// barPanel draws the bars of a task's checkpoints next to each other, those of one label
-// together, with their intervals and the paper's numbers as lines across.
+// barPanel draws bars for a task's checkpoints, grouped by label, with their intervals and the paper's
+// numbers as horizontal lines.
 func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkpoint, bars []bar) []template.HTML {
 	type drawn struct {
 		*infer.Number

@@ -12,13 +12,13 @@ import (
 	"scalewm/eval/words"
 )
 
-// Our numbers in the layout of the paper's tables, its own below.
+// Our numbers in the layout of the paper's tables, with the paper's numbers below.
 
-// caveat is shown wherever the paper's numbers are next to ours.
+// caveat is shown wherever ours are next to the paper's numbers.
 const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
 	"so compare the direction and order of effects, not the rates."
 
-// likeThePaper has the tables and tests that the paper has, a chapter for each group of settings.
+// likeThePaper returns the paper's tables and tests, one chapter for each group of settings.
 func (r *Report) likeThePaper() (out []doc.Section) {
 	for i, g := range r.Groups {
 		suffix, name, nav := "", "", ""
@@ -51,7 +51,7 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 	return out
 }
 
-// crossTable has iCEM on all tasks, where there are several.
+// crossTable shows iCEM on all tasks, if there are several.
 func (r *Report) crossTable(g infer.Group) doc.Table {
 	t := doc.Table{Anchor: "cross-task", Head: tierHead("Task", "Method", "Source"),
 		Caption: "iCEM on all tasks, success (%), mean ± SD over sets, as the paper's table tab:cross-task. A mean is over the tiers that are here, the paper's over the same. Bold marks the best of a task's column, ours and the paper's apart."}
@@ -68,7 +68,7 @@ func (r *Report) crossTable(g infer.Group) doc.Table {
 	return t
 }
 
-// fullTable has all of the paper's solvers on a task.
+// fullTable shows all of the paper's solvers on a task.
 func (r *Report) fullTable(g infer.Group, task string) doc.Table {
 	t := doc.Table{Anchor: task + "-full", Head: tierHead("Solver", "Method", "Source"),
 		Caption: fmt.Sprintf("%s: success (%%), mean ± SD over sets, as the paper's table tab:full-%s; there six sets of 100 episodes, five of MPPI. A mean is over the tiers that are here, the paper's over the same. Bold marks the best of a solver's column, ours and the paper's apart.", words.Task(task), task)}
@@ -82,7 +82,8 @@ func tierHead(before ...string) []string {
 	return append(append(before, infer.PaperTiers...), "Mean")
 }
 
-// paperRows are the arms of a task and solver that the paper has: every training seed of ours, and the paper's row below.
+// paperRows returns the rows of the arms of a task and solver that the paper has: one for each training seed
+// of ours, and the paper's below.
 func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]doc.Field) {
 	columns := []column{text("", func(infer.Number) string { return name })}
 	for _, b := range g.Blocks {
@@ -99,7 +100,7 @@ func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]d
 			columns = append(columns, at(t, infer.Success, t, spread))
 		}
 		v := r.view("", "", append(columns, number("Mean", infer.PaperMean, rate))...)
-		var ours, theirs []int // places of the rows
+		var ours, theirs []int // indices of the rows
 		for i, a := range b.Arms {
 			if r.Find(infer.Number{What: infer.Success, Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver, Tier: infer.Mean}, Of: a.Arm}) == nil {
 				continue
@@ -122,12 +123,12 @@ func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]d
 	return rows
 }
 
-// embolden marks the best of each column of numbers among some rows.
+// embolden marks the best number of each column among some rows.
 func embolden(rows [][]doc.Field, among []int) {
 	for column := 3; len(among) > 0 && column < len(rows[among[0]]); column++ {
 		best := math.Inf(-1)
 		for _, i := range among {
-			if x := rows[i][column].Sort; x > best { // NaN is not
+			if x := rows[i][column].Sort; x > best { // false for NaN
 				best = x
 			}
 		}
@@ -137,7 +138,7 @@ func embolden(rows [][]doc.Field, among []int) {
 	}
 }
 
-// gaps names what the paper's table of a task has and the folder lacks.
+// gaps returns what the paper's table of a task has and the folder lacks, as text.
 func (r *Report) gaps(g infer.Group, task string) doc.Text {
 	var missing, tiers, methods []string
 	arms := map[results.Arm]bool{}
@@ -179,7 +180,7 @@ func (r *Report) selectionTable(g infer.Group) doc.Table {
 			for _, state := range infer.States {
 				n := infer.Number{What: infer.ByState, Source: row.Source, Place: row.Place, Of: infer.StateArm(row.Of, state)}
 				if n := t.Find(n); n != nil {
-					return doc.Whole(count(n))
+					return doc.Int(count(n))
 				}
 			}
 			return doc.Missing()
@@ -202,11 +203,11 @@ func (r *Report) selectionTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// setTestTable is the paper's significance test, task by task.
+// setTestTable shows the paper's significance test for each task.
 func (r *Report) setTestTable(g infer.Group) doc.Table {
 	v := r.view("sets", "The paper's test, task by task: of each set the mean over its three solvers and five tiers (MPPI at stock temperature where all of it was run so), the difference of two methods in points set by set, and the exact two-sided Wilcoxon signed-rank test over sets. With six sets p is never below 0.031. "+
 		"The interval is of the same difference with the episode as the unit, which has its outcomes in all cells averaged; it is left out where no episode, or not every training seed, is in all cells. The paper's numbers are from its authors' files; of them it prints the verdicts on DINO-WM.",
-		comparison, task, source, number("Cells", "set_difference_cells", whole), number("Sets", infer.SetDiff, count),
+		comparison, task, source, number("Cells", "set_difference_cells", integerOf), number("Sets", infer.SetDiff, count),
 		number("Difference", infer.SetDiff, points), number("95 % interval", infer.SetDiff, interval), number("p", infer.SetDiff, pvalue),
 		number("By set", infer.SetDiff, func(n *infer.Number) doc.Field {
 			if test, is := n.How.(*infer.SetTest); is {
@@ -220,7 +221,7 @@ func (r *Report) setTestTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// setTestGaps names what the paper's test has and this one lacks.
+// setTestGaps returns what the paper's test has and this one lacks, as text.
 func (r *Report) setTestGaps(g infer.Group) doc.Text {
 	whose := map[string][]string{} // comparisons, by what they lack
 	rows := r.rows(infer.SetDiff, g.Name)
@@ -252,17 +253,17 @@ func (r *Report) setTestGaps(g infer.Group) doc.Text {
 	return note("Not in these tests", notes)
 }
 
-// tallyTable counts where a method leads another, the paper's counts below ours.
+// tallyTable shows how often a method leads another, with the paper's counts below ours.
 func (r *Report) tallyTable(g infer.Group) doc.Table {
 	v := r.view("tally", "Where the first method is above the second: averages over tiers (one a task and solver), and single cells (task, solver, tier). The paper's counts are under ours.",
-		comparison, source, number("Averages led", "averages_led", whole), number("of", "averages_led", count), number("Cells up", "cells_up", whole), number("down", "cells_down", whole), number("tied", "cells_tied", whole))
+		comparison, source, number("Averages led", "averages_led", integerOf), number("of", "averages_led", count), number("Cells up", "cells_up", integerOf), number("down", "cells_down", integerOf), number("tied", "cells_tied", integerOf))
 	for _, row := range r.rows("averages_led", g.Name) {
 		v.both(row)
 	}
 	return v.Table
 }
 
-// gainTable compares iCEM with CEM, method by method.
+// gainTable compares iCEM with CEM for each method.
 func (r *Report) gainTable(g infer.Group) doc.Table {
 	v := r.view("icem", "What iCEM gains over CEM: success (%) averaged over tiers, the difference in points episode by episode. The paper's averages have no interval.",
 		task, method, source, number("Episodes", infer.Gain, func(n *infer.Number) doc.Field {
@@ -278,7 +279,7 @@ func (r *Report) gainTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// aggregateTable sums up each arm over all cells that every arm has.
+// aggregateTable shows statistics of each arm over all cells that every arm has.
 func (r *Report) aggregateTable(g infer.Group) doc.Table {
 	columns := []column{method, number("Cells", infer.Aggregates[0], count)}
 	for i, head := range []string{"Mean", "Interquartile mean", "Gap to 100 %"} {
@@ -293,7 +294,7 @@ func (r *Report) aggregateTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// compute is what training and planning with each method cost, over tasks.
+// compute returns the section on the cost of training and planning with each method, over tasks.
 func (r *Report) compute() []doc.Section {
 	var trained []infer.Number
 	shown := map[string]bool{}

@@ -1,6 +1,9 @@
-// Package report shows the numbers of a results folder (package infer) as a page, as Markdown, LaTeX, CSV and JSON.
-// It computes no number: a section is a view of the table of numbers, with a title, a caption, rows, columns and
-// how to show each. The same folder always gives the same bytes.
+// Package report writes the numbers of a results folder as an HTML page, Markdown, LaTeX, CSV and JSON.
+//
+// It computes no numbers. Package infer returns them as a table; a section of the report is a view of
+// it: a title, a caption, which rows and columns to show, and how to format each. [Of] returns the
+// [Report] of a folder's contents, and [Report.Render] its files. The same folder always gives the
+// same bytes.
 //
 //	report.go     the sections, and the formats that they are written in
 //	json.go       report.json and the CSV files, which other programs read
@@ -9,7 +12,7 @@
 //	paper.go      the tables and figures that the paper has
 //	latents.go    the geometry of latents, predictions, what training and planning cost
 //	task.go       one task and solver in detail
-//	robust.go     what the paper does not say
+//	robust.go     what the paper leaves open: seeds, power, settings
 //	claims.go     its claims; checks.go: the checks, and how everything is computed
 //	fig_*.go      figures
 //	style.go      colours and marks of methods
@@ -31,10 +34,10 @@ import (
 	"scalewm/eval/words"
 )
 
-// Report is the table of numbers with the views of it.
+// Report is the table of numbers of a folder, with methods that show it.
 type Report struct{ *infer.Table }
 
-// Of is the report of a folder's contents. It returns the errors of infer.Infer.
+// Of returns the report of a folder's contents, with the errors of infer.Infer.
 func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	t, err := infer.Infer(c, o)
 	if err != nil {
@@ -43,7 +46,7 @@ func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	return &Report{t}, nil
 }
 
-// Sections is the report as every format shows it, the reader's result first.
+// Sections returns the report's sections, in the order of every format: the reader's result first.
 func (r *Report) Sections() []doc.Section {
 	return slices.Concat(
 		r.front(),
@@ -59,23 +62,23 @@ func (r *Report) Sections() []doc.Section {
 	)
 }
 
-// Formats lists what a report is written as by default.
+// Formats returns the formats in which a report is written by default.
 func Formats() []string { return []string{"html", "md", "csv", "json", "tex"} }
 
-// Episodes is the format, and the file, of a line an episode. It is written only on request:
-// a benchmark has millions.
+// Episodes is the name of the format, and of the file, with one line per episode. It is written only
+// on request, because a benchmark has millions of episodes.
 const Episodes = "episodes.csv"
 
-// AllFormats lists what a report can be written as.
+// AllFormats returns all formats of a report.
 func AllFormats() []string { return append(Formats(), Episodes) }
 
-// File is a rendered report.
+// File is a file of a rendered report.
 type File struct {
 	Name  string
 	Bytes []byte
 }
 
-// Render draws the report in the named formats, in the order of AllFormats.
+// Render returns the files of the named formats, in the order of AllFormats.
 func (r *Report) Render(formats []string) ([]File, error) {
 	for _, f := range formats {
 		if !slices.Contains(AllFormats(), f) {
@@ -123,8 +126,8 @@ func (r *Report) render(format string, sections []doc.Section) ([]File, error) {
 	return []File{file}, err
 }
 
-// marks is what each file of a report holds near its beginning, and hardly any
-// other file of that name does.
+// marks has a text that each file of a report has near its beginning, and that hardly any other file
+// of that name has.
 var marks = map[string]string{
 	"report.html":         "scalewm · paired evaluation",
 	"report.md":           "# Planning with latent world models",
@@ -136,13 +139,14 @@ var marks = map[string]string{
 	Episodes:              "task,solver,method,",
 }
 
-// Ours says whether what is in a folder under the name of a report's file is a
-// report's, or nothing: what may be replaced.
+// Ours reports whether a report's file may be written to a folder: the folder has no file of that
+// name, or it is a report's.
 func Ours(dir, name string) (bool, error) {
 	return safefile.Marked(filepath.Join(dir, name), []byte(marks[name]))
 }
 
-// Foreign names a file of a folder that has the name of a report's file and is none, "" where there is none.
+// Foreign returns a file of a folder that has the name of a report's file but is not one, "" if there
+// is none.
 func Foreign(dir string) string {
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
 		if ours, err := Ours(dir, name); err != nil || !ours {

@@ -14,8 +14,8 @@ import (
 	"scalewm/model"
 )
 
-// What the paper does not say: how much its comparison owes to the training seed, to rules of
-// the evaluation and to starts that are solved already, and what it takes to show an effect.
+// What the paper leaves open: how much its comparison depends on the training seed, on settings of the
+// evaluation and on starts that are already solved, and how many seeds or episodes an effect needs.
 
 func (r *Report) robust() []doc.Section {
 	g := r.Groups[0]
@@ -32,7 +32,7 @@ func (r *Report) robust() []doc.Section {
 	return out
 }
 
-// seedTable has each training seed's difference.
+// seedTable shows the difference of each training seed.
 func (r *Report) seedTable(g infer.Group) doc.Table {
 	list := func(head string, say func(*infer.Seeds) string) column {
 		return number(head, infer.SeedDiff, func(n *infer.Number) doc.Field { return doc.Words(say(n.How.(*infer.Seeds))) })
@@ -50,11 +50,11 @@ func (r *Report) seedTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// seedCounts counts, by training seed, the averages of a task and solver in which SCALE, or
-// what the report leads with, is above the baseline.
+// seedCounts shows, by training seed, in how many averages of a task and solver SCALE, or the first arm of
+// the headline, is above the baseline.
 func (r *Report) seedCounts(g infer.Group) doc.Table {
 	v := r.view("seed-counts", "Averages of a task and a solver that the first method leads, by training seed. The paper's count is that of seed 3072; the others are counted in its authors' files.",
-		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", whole), number("of", "averages_led", count))
+		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", integerOf), number("of", "averages_led", count))
 	for _, c := range infer.Versus(g.Blocks) {
 		if c[0].Floor() || c[1].Entry().Name != model.Baseline {
 			continue
@@ -77,7 +77,7 @@ func (r *Report) seedCounts(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// seedGap says what is missing where there is one training seed.
+// seedGap returns what is missing if there is only one training seed.
 func (r *Report) seedGap(g infer.Group) doc.Text {
 	rows := r.rows(infer.SeedDiff, g.Name)
 	for _, row := range rows {
@@ -91,7 +91,7 @@ func (r *Report) seedGap(g infer.Group) doc.Text {
 	return doc.Text{Style: "note", Body: "One training seed is here, which has no interval over seeds: add others to the folder with reproduce --seeds 3072,3073,3074."}
 }
 
-// powerTable says what an effect needs.
+// powerTable shows how many seeds and episodes an effect needs.
 func (r *Report) powerTable(g infer.Group) doc.Table {
 	columns := []column{comparison, task, source, number("SD of seeds", "sd_of_seeds", rate), number("of sets", "sd_of_sets", rate), number("of episodes", "sd_of_episodes", rate), number("rest", "sd_of_the_rest", rate)}
 	head := func(i int, of string) string {
@@ -108,7 +108,7 @@ func (r *Report) powerTable(g infer.Group) doc.Table {
 			if infer.Or(n.Value) >= infer.MostSeeds {
 				return doc.Number(fmt.Sprintf("≥ %d", infer.MostSeeds), infer.MostSeeds)
 			}
-			return whole(n)
+			return integerOf(n)
 		}))
 	}
 	v := r.view("power", fmt.Sprintf("What it takes to find a difference of 8, 4 and 2 points with a power of %.0f %% at 5 %%. The standard deviations, in points, are those of the difference between training seeds, between evaluation sets, between episodes, and what is left in an episode of one seed (with one seed it is part of the episodes'). "+
@@ -119,7 +119,7 @@ func (r *Report) powerTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// sourceTable has the shares of the variance.
+// sourceTable shows the shares of the variance by source.
 func (r *Report) sourceTable(g infer.Group) doc.Table {
 	columns := []column{comparison, task, solver, tier, number("Seeds", infer.Shares[0], count), number("Episodes", "sd_in_an_episode", count), number("SD, points", "sd_in_an_episode", rate)}
 	for i, head := range []string{"training seed, %", "set, %", "episode, %", "seed by episode, %", "planner, %"} {
@@ -138,7 +138,7 @@ func (r *Report) sourceTable(g infer.Group) doc.Table {
 func (r *Report) factorTable() doc.Table {
 	arms := slices.DeleteFunc(infer.Names(r.Blocks), results.Arm.Floor)
 	table := func(what string) *view {
-		columns := []column{task, solver, number("Evaluated with", what+"_seeds", func(n *infer.Number) doc.Field { return doc.Words(n.Notes[0]) }), text("Tiers", func(n infer.Number) string { return n.Tier }), number("Seeds", what+"_seeds", whole)}
+		columns := []column{task, solver, number("Evaluated with", what+"_seeds", func(n *infer.Number) doc.Field { return doc.Words(n.Notes[0]) }), text("Tiers", func(n infer.Number) string { return n.Tier }), number("Seeds", what+"_seeds", integerOf)}
 		for _, a := range arms {
 			columns = append(columns, column{words.Arm(a), func(t *infer.Table, row infer.Number) doc.Field {
 				row.What, row.Of = what+"_success", a
@@ -164,10 +164,10 @@ func (r *Report) factorTable() doc.Table {
 	return all.Table
 }
 
-// factorRow describes the numbers of a block in the table of factors.
+// factorRow returns the identifying fields of a block's numbers in the table of factors.
 func factorRow(n *infer.Number) infer.Number { return infer.Number{Source: n.Source, Place: n.Place} }
 
-// tierReadings compares T2 as it was run (150/15) with T2 as it is printed (100/20).
+// tierReadings compares T2 as the authors ran it (150/15) with T2 as printed in the paper (100/20).
 func (r *Report) tierReadings() doc.Table {
 	var of *infer.Block
 	v := r.view("tier-readings", "Tier T2 as the authors ran it (150 candidates, 15 iterations) and as the paper prints it (100 and 20, here T2p): success (%).",
@@ -184,8 +184,8 @@ func (r *Report) tierReadings() doc.Table {
 	return v.Table
 }
 
-// factors are what one may change of an evaluation, the words by which settings name it and
-// the flags that do.
+// factors lists the settings of an evaluation that a study may vary: the words by which the names of
+// settings mention them, and the flags that change them.
 var factors = []struct{ name, said, flags string }{
 	{"the strict protocol (held-out episodes)", "protocol strict", "--protocol strict --out DIR/strict"},
 	{"iCEM without its clipping", "clip ", "--solvers icem --icem-clip none --out DIR"},
@@ -194,7 +194,7 @@ var factors = []struct{ name, said, flags string }{
 	{"all valid starts in the pool", "pool full", "--pool full --out DIR"},
 }
 
-// factorGaps names the factors that nothing here varies, with the commands that do.
+// factorGaps returns the factors that the folder does not vary, with the commands that would.
 func (r *Report) factorGaps() doc.Text {
 	out := doc.Text{Style: "commands"}
 	var missing []string
@@ -215,7 +215,7 @@ func (r *Report) factorGaps() doc.Text {
 	return out
 }
 
-// freshTable repeats each block's leading difference without the starts that are solved already.
+// freshTable shows each block's headline difference without the starts that are already solved.
 func (r *Report) freshTable() doc.Table {
 	const without = "difference_without_pre_solved"
 	v := r.view("presolved", "A start that meets the goal before the first step counts as a success of every method. Differences in points with all starts, and without those.",

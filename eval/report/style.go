@@ -10,14 +10,14 @@ import (
 	"scalewm/model"
 )
 
-// learned are the methods that are no floor, which have a colour and a mark each.
+// learned are the methods that are not floors. Each has a colour and a mark.
 var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
 
-// mark is the number of an arm's method among them, or -1.
+// mark returns the index of an arm's method in learned, or -1.
 func mark(arm results.Arm) int { return slices.Index(learned, arm.Entry().Name) }
 
-// class is an arm's style class on the page: its method's, whose style has colours for the
-// first methods of the table, the two kinds of floors and all others.
+// class returns the CSS class of an arm, which is that of its method. The style sheet has colours for the
+// first methods of the table, for the two floors, and one for all others.
 func class(arm results.Arm) string {
 	const coloured = 4
 	switch i := mark(arm); {
@@ -31,7 +31,7 @@ func class(arm results.Arm) string {
 	return "m-other"
 }
 
-// legend explains the colours of arms, which variants share with their method.
+// legend returns the colours of arms. Variants have the colour of their method.
 func legend(arms []results.Arm) (out []doc.Item) {
 	for _, a := range arms {
 		out = append(out, doc.Item{Name: words.Arm(a), Class: class(a)})

@@ -12,8 +12,8 @@ import (
 	"scalewm/eval/words"
 )
 
-// The tasks in detail: a chapter for each task and solver, then what was measured of the task's models, how they were trained
-// and what an episode looks like.
+// The tasks in detail: a chapter for each task and solver, followed by the analyses of the task's models,
+// their training curves and films of episodes.
 
 func (r *Report) tasks() (out []doc.Section) {
 	last := ""
@@ -32,7 +32,7 @@ func (r *Report) tasks() (out []doc.Section) {
 	return out
 }
 
-// block are the sections of a block.
+// block returns the sections of a block.
 func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	anchor, key := anchorOf(b.Place), legend(methods(r.Blocks))
 	var spread, steps []template.HTML
@@ -46,7 +46,7 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 		seeds = r.seedsTable(b)
 	}
 	table, figure := doc.Part(r.successTable(b)), doc.Part(r.successFigure(b))
-	if len(infer.Main(r.Blocks)) == 1 && b.Main == nil { // which the page begins with
+	if len(infer.Main(r.Blocks)) == 1 && b.Main == nil { // its table is at the start of the page already
 		table, figure = doc.Text{Body: "Success by tier is at the top of the page."}, doc.Text{}
 	}
 	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 2, Nav: nav}, table, note("On these numbers", r.CostNotes(b)), seeds, figure)
@@ -70,7 +70,7 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	return out
 }
 
-// note lists remarks under a title.
+// note returns a list of remarks with a title.
 func note(title string, remarks []string) doc.Text {
 	t := doc.Text{Style: "note"}
 	for _, n := range remarks {
@@ -80,7 +80,7 @@ func note(title string, remarks []string) doc.Text {
 	return t
 }
 
-// successFigure shows success against compute, with the tiers at its side.
+// successFigure shows success against compute, with a table of the tiers next to it.
 func (r *Report) successFigure(b *infer.Block) doc.Figure {
 	bands, tiers := "Bands are 95 % Wilson intervals of the pooled episodes.", doc.Text{Style: "plain", Title: "Tiers"}
 	if b.Several() {
@@ -96,7 +96,7 @@ func (r *Report) successFigure(b *infer.Block) doc.Figure {
 	return doc.Figure{Caption: "Success against the planner's compute. " + bands, Panels: panels(r.computeFigure(b)), Legend: legend(methods(r.Blocks)), Aside: []doc.Text{tiers}}
 }
 
-// tierColumns are a column of success for each of a block's tiers, and their mean.
+// tierColumns returns a column of success for each of a block's tiers, and one for their mean.
 func tierColumns(b *infer.Block) (out []column) {
 	for _, t := range b.TierNames() {
 		out = append(out, at(t, infer.Success, t, spread))
@@ -104,8 +104,8 @@ func tierColumns(b *infer.Block) (out []column) {
 	return append(out, at("Mean", infer.Success, infer.Mean, spread))
 }
 
-// successTable is the paper's table: methods by tiers, mean ± SD over sets, or over training seeds
-// where there are several.
+// successTable has the layout of the paper's table: methods by tiers, mean ± SD over sets, or over training
+// seeds if there are several.
 func (r *Report) successTable(b *infer.Block) doc.Table {
 	over := "mean ± SD (ddof 1) over %s of %s"
 	if b.Several() {
@@ -136,7 +136,7 @@ func (r *Report) successTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// seedsTable has each training seed's success, where a method has several.
+// seedsTable shows the success of each training seed, if a method has several.
 func (r *Report) seedsTable(b *infer.Block) doc.Table {
 	v := r.view(anchorOf(b.Place)+"-seeds", fmt.Sprintf("%s, by training seed: success rate (%%), mean ± SD (ddof 1) over %s of %s; the last column averages the tiers.", b.Title(), words.Count(len(b.Sets), "evaluation set"), words.Count(b.Tiers[0].Episodes, "episode")),
 		append([]column{text("Method", func(n infer.Number) string { return b.Label(infer.Trained{Arm: n.Of, Seed: *n.Seed}) })}, tierColumns(b)...)...)
@@ -150,7 +150,7 @@ func (r *Report) seedsTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// meanNote says which tiers and training seeds the means of the block's tables are not of.
+// meanNote returns which tiers and training seeds the means of a block's tables leave out.
 func (r *Report) meanNote(b *infer.Block) (note string) {
 	if len(b.Averaged()) < len(b.Tiers) {
 		note += " T2p is T2 as the paper prints it, and in no mean."
@@ -175,17 +175,18 @@ func (r *Report) meanNote(b *infer.Block) (note string) {
 	return note
 }
 
-// only is a column of a count of episodes, where an episode counts 0 or 1 in each arm.
+// only returns a column with a count of episodes, for rows in which an episode counts 0 or 1 in each arm.
 func only(head string, count func(*infer.Difference) int) column {
 	return number(head, infer.Diff, func(n *infer.Number) doc.Field {
 		if d := n.How.(*infer.Difference); d.Binary() {
-			return doc.Whole(count(d))
+			return doc.Int(count(d))
 		}
 		return doc.Missing()
 	})
 }
 
-// pairTable lists the paired differences of a block with the numbers to use.
+// pairTable shows the paired differences of a block, with the intervals and p-values that readers should
+// use.
 func (r *Report) pairTable(b *infer.Block) doc.Table {
 	v := r.view(anchorOf(b.Place)+"-paired", b.Title()+": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. "+
 		"The adjusted p is the one to judge by: of a mean Holm's over all tasks and solvers, of a tier Benjamini and Hochberg's over all tiers.",
@@ -203,7 +204,7 @@ func (r *Report) pairTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// training has the curves of a task's trainings.
+// training returns the section with the curves of a task's trainings.
 func (r *Report) training(task string) []doc.Section {
 	var runs []results.Curve
 	var arms []results.Arm
@@ -218,8 +219,8 @@ func (r *Report) training(task string) []doc.Section {
 		Caption: "Averages over equal stretches of the run, one line a training run; dots are the validation's. The state objective is each method's own term; those of two methods have different units."})
 }
 
-// films has an episode of a task to watch, of every method that has one, and one that
-// models imagine.
+// films returns the section with films of a task: an episode of every method that has one, and predicted
+// ones.
 func (r *Report) films(task string) []doc.Section {
 	planned := doc.Film{Caption: "The same episode for every method: the world on the left, its goal on the right."}
 	predicted := doc.Film{Caption: "What models imagine: a recorded episode on the left; on the right, after every five steps, the stored frame whose latent is nearest to the one predicted from the first frame and the recorded actions."}

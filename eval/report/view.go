@@ -13,8 +13,8 @@ import (
 	"scalewm/eval/words"
 )
 
-// A view is a table whose rows are descriptions of numbers (a source, a place, arms, a seed) and whose columns
-// say which number of the row they show, and how.
+// A view is a table in the making. A row is a partial description of numbers (source, place, arms, seed); a
+// column completes the description, looks the number up and formats it.
 type view struct {
 	doc.Table
 	table   *infer.Table
@@ -34,7 +34,7 @@ func (r *Report) view(anchor, caption string, columns ...column) *view {
 	return v
 }
 
-// fields are a row's.
+// fields returns the fields of a row.
 func (v *view) fields(row infer.Number) (out []doc.Field) {
 	for _, c := range v.columns {
 		out = append(out, c.show(v.table, row))
@@ -45,7 +45,7 @@ func (v *view) fields(row infer.Number) (out []doc.Field) {
 // row adds a row.
 func (v *view) row(row infer.Number) { v.Rows = append(v.Rows, v.fields(row)) }
 
-// published adds the rows of the paper and its authors that belong under a row of ours, where they have a number.
+// published adds rows of the paper and of its authors below a row of ours, if they have a number.
 func (v *view) published(row infer.Number) {
 	for _, row.Source = range []string{infer.Paper, infer.Authors} {
 		if f := v.fields(row); slices.ContainsFunc(f, func(f doc.Field) bool { return !f.Left() && f.Text != words.None }) {
@@ -54,20 +54,20 @@ func (v *view) published(row infer.Number) {
 	}
 }
 
-// both adds a row of ours and the published ones, which are of no training seed and no settings.
+// both adds a row of ours and the published rows, which have no training seed and no settings.
 func (v *view) both(row infer.Number) {
 	v.row(row)
 	row.Settings, row.Seed = "", nil
 	v.published(row)
 }
 
-// format shows a number that exists.
+// format formats a number that exists.
 type format func(n *infer.Number) doc.Field
 
-// number is a column of the numbers of a kind.
+// number returns a column with the numbers of a kind.
 func number(head, what string, f format) column { return at(head, what, "", f) }
 
-// at is that at a tier.
+// at returns a column with the numbers of a kind at a tier.
 func at(head, what, tier string, f format) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		if row.What = what; tier != "" {
@@ -80,7 +80,7 @@ func at(head, what, tier string, f format) column {
 	}}
 }
 
-// text is a column of words.
+// text returns a column of words.
 func text(head string, say func(row infer.Number) string) column {
 	return column{head, func(_ *infer.Table, row infer.Number) doc.Field { return doc.Words(say(row)) }}
 }
@@ -99,12 +99,12 @@ var (
 	})
 )
 
-// value shows the value in some form.
+// value formats the value of a number.
 func value(form func(float64) string) format {
 	return of(func(n *infer.Number) *float64 { return n.Value }, form)
 }
 
-// of shows a part of the number.
+// of formats a part of a number.
 func of(part func(*infer.Number) *float64, form func(float64) string) format {
 	return func(n *infer.Number) doc.Field {
 		x := part(n)
@@ -116,23 +116,23 @@ func of(part func(*infer.Number) *float64, form func(float64) string) format {
 }
 
 var (
-	rate     = value(words.Points)
-	points   = value(words.Signed)
-	whole    = value(func(x float64) string { return strconv.Itoa(int(x)) })
-	percent  = value(func(x float64) string { return words.Signed(x) + " %" })
-	pvalue   = of(func(n *infer.Number) *float64 { return n.P }, words.P)
-	adjusted = of(func(n *infer.Number) *float64 { return n.Adjusted }, words.P)
-	sd       = of(func(n *infer.Number) *float64 { return n.SD }, words.Points)
+	rate      = value(words.Points)
+	points    = value(words.Signed)
+	integerOf = value(func(x float64) string { return strconv.Itoa(int(x)) })
+	percent   = value(func(x float64) string { return words.Signed(x) + " %" })
+	pvalue    = of(func(n *infer.Number) *float64 { return n.P }, words.P)
+	adjusted  = of(func(n *infer.Number) *float64 { return n.Adjusted }, words.P)
+	sd        = of(func(n *infer.Number) *float64 { return n.SD }, words.Points)
 )
 
-// decimals shows that many of them.
+// decimals formats the value with n decimals.
 func decimals(n int) format { return value(func(x float64) string { return words.Decimal(x, n) }) }
 
-// plain shows four decimals without a typographic minus, as results of rollouts are written.
+// plain formats the value with four decimals and an ASCII minus, as results of rollouts are written.
 var plain = value(func(x float64) string { return fmt.Sprintf("%.4f", x) })
 
-// count shows what the number is taken over.
-func count(n *infer.Number) doc.Field { return doc.Whole(n.N) }
+// count shows how many units the number is computed over.
+func count(n *infer.Number) doc.Field { return doc.Int(n.N) }
 
 // interval shows the 95 % interval.
 func interval(n *infer.Number) doc.Field { return between(n, words.Signed) }
@@ -150,7 +150,7 @@ func intervalOf(digits int) format {
 	}
 }
 
-// spread shows a success with its standard deviation.
+// spread shows the value with its standard deviation.
 func spread(n *infer.Number) doc.Field {
 	if n == nil || n.Value == nil {
 		return doc.Missing()
@@ -158,7 +158,8 @@ func spread(n *infer.Number) doc.Field {
 	return doc.Number(words.Spread(*n.Value, infer.Or(n.SD)), *n.Value)
 }
 
-// digits shows three of them, and large numbers in groups; Missing where nothing was measured.
+// digits formats the value with three digits, and groups the digits of large numbers. It is Missing if
+// nothing was measured.
 var digits = func(n *infer.Number) doc.Field {
 	x := infer.Or(n.Value)
 	switch {
@@ -170,7 +171,7 @@ var digits = func(n *infer.Number) doc.Field {
 	return doc.Number(fmt.Sprintf("%.3g", x), x)
 }
 
-// grouped shows a whole number in groups of digits; Missing for 0.
+// grouped formats an integer with grouped digits. It is Missing for 0.
 func grouped(n *infer.Number) doc.Field {
 	if x := infer.Or(n.Value); x > 0 {
 		return doc.Number(words.Thousands(int(x)), x)
@@ -178,7 +179,7 @@ func grouped(n *infer.Number) doc.Field {
 	return doc.Missing()
 }
 
-// listed shows differences in a row.
+// listed formats several differences, separated by commas.
 func listed(x []float64) doc.Field {
 	var s []string
 	for _, v := range x {
@@ -190,7 +191,7 @@ func listed(x []float64) doc.Field {
 	return doc.Words(strings.Join(s, ", "))
 }
 
-// rows are the descriptions of ours of a kind under some settings, in the order of the table.
+// rows returns the descriptions of our numbers of a kind with some settings, in the order of the table.
 func (r *Report) rows(what, settings string) (out []infer.Number) {
 	for _, n := range r.Where(what, func(n *infer.Number) bool { return n.Source == infer.Ours && n.Seed == nil && n.Settings == settings }) {
 		out = append(out, row(n))
@@ -198,12 +199,12 @@ func (r *Report) rows(what, settings string) (out []infer.Number) {
 	return out
 }
 
-// row is what describes a number.
+// row returns the identifying fields of a number.
 func row(n *infer.Number) infer.Number {
 	return infer.Number{Source: n.Source, Place: n.Place, Of: n.Of, Minus: n.Minus, Seed: n.Seed}
 }
 
-// arms are those of blocks without their variants, once each.
+// methods returns the arms of blocks without their variants, each once.
 func methods(blocks []*infer.Block) (out []results.Arm) {
 	for _, a := range infer.Names(blocks) {
 		if m := (results.Arm{Method: a.Method}); !slices.Contains(out, m) {
@@ -213,7 +214,7 @@ func methods(blocks []*infer.Block) (out []results.Arm) {
 	return out
 }
 
-// section is a section of the parts that have something to show; nothing where there is none.
+// section returns a section of the parts that are not empty, or nothing if all are.
 func section(s doc.Section, parts ...doc.Part) []doc.Section {
 	if s.Parts = doc.Filled(parts...); len(s.Parts) == 0 {
 		return nil

@@ -1,5 +1,7 @@
-// Package doc is a document of sections, whose parts are tables, figures, texts and films, and its renderers:
-// HTML, Markdown, LaTeX and CSV. It draws figures as SVG. It knows nothing of evaluations.
+// Package doc has a document model and its renderers. A document is a list of sections; their parts are
+// tables, figures, texts and films. It is rendered as HTML, Markdown, LaTeX and CSV; figures are SVG. All
+// text is escaped for the format, so it may come from untrusted files. The package knows nothing of
+// evaluations.
 package doc
 
 import (
@@ -10,74 +12,74 @@ import (
 	"strings"
 )
 
-// Section is a headed piece of a document. Every format draws every section,
-// and every part in the form that it has for it.
+// Section is a part of a document with a heading. Every format shows every section; what a format cannot
+// show, such as a film, becomes a line that refers to the page.
 type Section struct {
 	Title  string
-	Anchor string // its address on the page
-	Level  int    // 1: the document itself; 2: one of its chapters; 3: within the chapter before it
-	Nav    string // its name in the page's navigation, "" where it has none
+	Anchor string // anchor on the page
+	Level  int    // 1: the document; 2: a chapter; 3: a section of the chapter before it
+	Nav    string // name in the page's navigation; "": not listed
 	Parts  []Part
 }
 
 // Part is a Table, Figure, Text or Film.
 type Part interface {
-	// Empty says that the part has nothing to show.
+	// Empty reports whether the part has nothing to show.
 	Empty() bool
 }
 
-// Table is rows of fields under a head.
+// Table has rows of fields below a head.
 type Table struct {
-	Anchor  string // the label of LaTeX's table
+	Anchor  string // label of the table in LaTeX
 	Caption string
 	Head    []string
 	Rows    [][]Field
-	Fold    string // the line under which the page hides the table; "" shows it
+	Fold    string // title of the fold that hides the table on the page; "": not hidden
 }
 
-// Field is one field of a Table. A mean with its spread reads "83.3 ± 8.2".
+// Field is a field of a Table. A mean with its spread is written "83.3 ± 8.2".
 type Field struct {
 	Text  string
-	Sort  float64 // sorts the column; NaN where the text does
+	Sort  float64 // key for sorting the column; NaN: sort by text
 	Bold  bool
 	Muted bool
-	left  bool // words, not numbers
-	again bool // the same as in the row above, which the page leaves out until the table is sorted
+	left  bool // aligned to the left, for words
+	again bool // equal to the row above; the page hides it until the table is sorted
 }
 
-// Figure is one or several panels under one caption.
+// Figure has one or several panels with one caption.
 type Figure struct {
 	Caption string
 	Panels  []template.HTML
-	Legend  []Item // of the colours
-	Aside   []Text // what a page shows next to the figure
+	Legend  []Item // legend of the colours
+	Aside   []Text // texts that the page shows next to the figure
 }
 
 // Text is a paragraph or, with Items, a list.
 type Text struct {
-	Style string // what it is, for the page's style: lead, tiles, facts, checks, ...
+	Style string // its CSS class: lead, tiles, facts, checks, ...
 	Title string
 	Body  string
 	Items []Item
-	Fold  string // as of a Table
+	Fold  string // as in Table
 }
 
-// Item is one of a list: a name, a value, and words on them. Any may be empty.
+// Item is an element of a list: a name, a value and a text. Any may be empty.
 type Item struct {
 	Name, Value, Text string
-	Class             string // on the page
-	Source            string // where the name is from
-	Link              string // anchor of the section that has more
+	Class             string // CSS class on the page
+	Source            string // where the name comes from
+	Link              string // anchor of the section with details
 }
 
-// Film is an episode to watch, once for each clip.
+// Film shows an episode, with one clip per arm.
 type Film struct {
 	Caption string
-	Cast    string // who is seen, for formats without pictures
+	Cast    string // the arms, for formats without pictures
 	Clips   []Clip
 }
 
-// Clip is an animation, with its title, a note and its class on the page.
+// Clip is an animation with a title, a note and a CSS class.
 type Clip struct {
 	Title, Note, Class string
 	GIF                []byte
@@ -88,22 +90,22 @@ func (f Figure) Empty() bool { return len(f.Panels) == 0 }
 func (t Text) Empty() bool   { return t.Body == "" && len(t.Items) == 0 }
 func (f Film) Empty() bool   { return len(f.Clips) == 0 }
 
-// Filled are the parts that have something to show.
+// Filled returns the parts that are not empty.
 func Filled(parts ...Part) []Part { return slices.DeleteFunc(slices.Clone(parts), Part.Empty) }
 
-// Words is a field of words, which are aligned to the left.
+// Words returns a field of words, aligned to the left.
 func Words(s string) Field { return Field{Text: s, Sort: math.NaN(), left: true} }
 
-// Number is a field of a number.
+// Number returns a field with a number. x is its key for sorting.
 func Number(text string, x float64) Field { return Field{Text: text, Sort: x} }
 
-// Whole is a field of a whole number.
-func Whole(n int) Field { return Number(strconv.Itoa(n), float64(n)) }
+// Int returns a field with an integer.
+func Int(n int) Field { return Number(strconv.Itoa(n), float64(n)) }
 
-// Missing is the field of a number that does not exist.
+// Missing returns the field for a number that does not exist.
 func Missing() Field { return Field{Text: "–", Sort: math.NaN(), Muted: true} }
 
-// Mute marks the fields of a row of less weight.
+// Mute greys out the fields of a row.
 func Mute(row []Field) []Field {
 	for i := range row {
 		row[i].Muted = true
@@ -111,7 +113,7 @@ func Mute(row []Field) []Field {
 	return row
 }
 
-// Embolden marks the fields of a row.
+// Embolden sets the fields of a row in bold.
 func Embolden(row []Field) []Field {
 	for i := range row {
 		row[i].Bold = true
@@ -119,7 +121,7 @@ func Embolden(row []Field) []Field {
 	return row
 }
 
-// Quiet are the rows, in which the first words that the row above has too are marked.
+// Quiet returns the rows with those leading words marked that are equal to the row above.
 func (t Table) Quiet() [][]Field {
 	rows := slices.Clone(t.Rows)
 	for i := 1; i < len(rows); i++ {
@@ -134,16 +136,16 @@ func (t Table) Quiet() [][]Field {
 	return rows
 }
 
-// Main is the field without its spread.
+// Main returns the text without its spread.
 func (f Field) Main() string { s, _, _ := strings.Cut(f.Text, " ± "); return s }
 
-// Spread is the text after ±, if any.
+// Spread returns the text after ±, if any.
 func (f Field) Spread() string { _, s, _ := strings.Cut(f.Text, " ± "); return s }
 
-// Left says that the field holds words.
+// Left reports whether the field is aligned to the left.
 func (f Field) Left() bool { return f.left }
 
-// Class is the field's style on the page.
+// Class returns the CSS classes of the field.
 func (f Field) Class() string {
 	var c []string
 	for _, style := range []struct {
@@ -157,7 +159,7 @@ func (f Field) Class() string {
 	return strings.Join(c, " ")
 }
 
-// Key sorts the field's column on the page; "" where the text does.
+// Key returns the key that sorts the field's column on the page, "" to sort by text.
 func (f Field) Key() string {
 	if math.IsNaN(f.Sort) {
 		return ""

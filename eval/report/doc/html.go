@@ -24,8 +24,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	},
 }).Parse(pageHTML))
 
-// HTML renders a page: one file that needs nothing else. Above the title of the first section it shows a line of
-// words, and at the end of the navigation a tally. The template escapes every word that it puts into the page.
+// HTML renders the document as a self-contained page. above is a line above the title of the first section,
+// tally a line at the end of the navigation. html/template escapes all text.
 func HTML(above, tally string, sections []Section) ([]byte, error) {
 	var w bytes.Buffer
 	err := pageTemplate.Execute(&w, struct {

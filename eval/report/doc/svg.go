@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Point is a place in a figure, in CSS pixels from the top left corner.
+// Point is a position in a figure, in CSS pixels from the top left corner.
 type Point struct{ X, Y float64 }
 
-// SVG collects the elements of one figure. Colours come from the page's style
-// by class, so that one figure serves the light, the dark and the printed page.
+// SVG collects the elements of a figure. Colours are set by CSS classes, so that one figure serves the light,
+// the dark and the printed page.
 type SVG struct {
 	b    strings.Builder
 	w, h float64
 }
 
-// NewSVG is an empty figure of w x h pixels.
+// NewSVG returns an empty figure of w x h pixels.
 func NewSVG(w, h float64) *SVG { return &SVG{w: w, h: h} }
 
-// Html closes the figure; label is read to those who cannot see it.
+// HTML returns the figure as HTML. label describes it for screen readers.
 func (s *SVG) HTML(label string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s</svg>`,
 		px(s.w), px(s.h), px(s.w), px(s.h), template.HTMLEscapeString(label), s.b.String()))
 }
 
-// px writes a length with at most two decimals.
+// px formats a length with at most two decimals.
 func px(x float64) string {
 	t := strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 	if t == "-0" {
@@ -44,17 +44,17 @@ func (s *SVG) Text(p Point, class, text string) {
 	fmt.Fprintf(&s.b, `<text class="%s" x="%s" y="%s">%s</text>`, class, px(p.X), px(p.Y), template.HTMLEscapeString(text))
 }
 
-// Rect draws from the top left corner a to the bottom right corner b.
+// Rect draws a rectangle from the top left corner a to the bottom right corner b.
 func (s *SVG) Rect(a, b Point, class string) {
 	fmt.Fprintf(&s.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class, px(a.X), px(a.Y), px(b.X-a.X), px(b.Y-a.Y))
 }
 
-// Polyline draws through the points; a NaN breaks the line.
+// Polyline draws a line through the points. A NaN interrupts it.
 func (s *SVG) Polyline(ps []Point, class string) {
 	fmt.Fprintf(&s.b, `<path class="%s" d="%s"/>`, class, pathOf(ps))
 }
 
-// Band fills between two lines.
+// Band fills the area between two lines.
 func (s *SVG) Band(upper, lower []Point, class string) {
 	ps := append([]Point{}, upper...)
 	for i := len(lower) - 1; i >= 0; i-- {
@@ -77,7 +77,7 @@ func pathOf(ps []Point) string {
 	return b.String()
 }
 
-// Mark draws the sign of a style, since colours alone do not print.
+// Mark draws the mark of a style. Marks distinguish lines in print and for colour-blind readers.
 func (s *SVG) Mark(p Point, style int, class, title string) {
 	class = "mark " + class
 	switch style {
@@ -97,7 +97,7 @@ func (s *SVG) Dot(p Point, class, title string) {
 	fmt.Fprintf(&s.b, `<circle class="%s" cx="%s" cy="%s" r="3">%s</circle>`, class, px(p.X), px(p.Y), tip(title))
 }
 
-// tip is a tooltip.
+// tip returns a tooltip.
 func tip(title string) string {
 	if title == "" {
 		return ""
@@ -105,13 +105,13 @@ func tip(title string) string {
 	return "<title>" + template.HTMLEscapeString(title) + "</title>"
 }
 
-// Axis maps values lo..hi to pixels from..to.
+// Axis maps the values Lo..Hi to the pixels From..To.
 type Axis struct {
 	Lo, Hi, From, To float64
 	Log              bool
 }
 
-// At is the pixel of a value.
+// At returns the pixel of a value.
 func (a Axis) At(v float64) float64 {
 	lo, hi := a.Lo, a.Hi
 	if a.Log {
@@ -120,8 +120,8 @@ func (a Axis) At(v float64) float64 {
 	return a.From + (v-lo)/(hi-lo)*(a.To-a.From)
 }
 
-// Ticks are round values in the axis' range, about n of them: powers of ten on
-// a logarithmic axis, multiples of 1, 2 or 5 times one on a linear axis.
+// Ticks returns about n round values in the axis' range: powers of ten on a logarithmic axis, multiples of 1,
+// 2 or 5 times a power of ten on a linear axis.
 func (a Axis) Ticks(n int) (out []float64) {
 	if a.Log {
 		for e := math.Ceil(math.Log10(a.Lo) - 1e-9); e <= math.Log10(a.Hi)+1e-9; e++ {
@@ -131,12 +131,12 @@ func (a Axis) Ticks(n int) (out []float64) {
 	}
 	step := NiceStep((a.Hi - a.Lo) / float64(n))
 	for i := math.Ceil(a.Lo/step - 1e-9); i*step <= a.Hi+step*1e-9; i++ {
-		out = append(out, i*step+0) // + 0: no negative zero
+		out = append(out, i*step+0) // + 0 turns -0 into 0
 	}
 	return out
 }
 
-// NiceStep is the smallest of 1, 2, 5 times a power of ten that reaches x.
+// NiceStep returns the smallest of 1, 2 or 5 times a power of ten that is at least x.
 func NiceStep(x float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -153,14 +153,14 @@ type Panel struct {
 	X, Y Axis
 }
 
-// NewPanel leaves room for labels around a plot of w x h pixels in all.
+// NewPanel returns a panel of w x h pixels, including space for labels.
 func NewPanel(w, h float64, x, y Axis) Panel {
 	x.From, x.To = 40, w-14
 	y.From, y.To = h-34, 28
 	return Panel{NewSVG(w, h), x, y}
 }
 
-// At is the place of two values.
+// At returns the position of two values.
 func (p Panel) At(x, y float64) Point { return Point{p.X.At(x), p.Y.At(y)} }
 
 // YGrid draws horizontal lines with their values.
@@ -181,16 +181,17 @@ func (p Panel) XTicks(ticks []float64, format func(float64) string) {
 	}
 }
 
-// Base draws the x axis and names it.
+// Base draws the x axis with its title.
 func (p Panel) Base(title string) {
 	p.Line(Point{p.X.From, p.Y.From}, Point{p.X.To, p.Y.From}, "axis")
 	p.Text(Point{p.X.To, p.Y.From + 31}, "label end", title)
 }
 
-// Head names what the y axis shows, above the plot.
+// Head writes the title of the y axis above the plot.
 func (p Panel) Head(title string) { p.Text(Point{0, 11}, "label head", title) }
 
-// ValueAxis covers lo..hi with a margin. It is logarithmic for positive values over more than a factor of 20.
+// ValueAxis returns an axis that covers lo..hi with a margin. It is logarithmic if the values are positive and
+// span more than a factor of 20.
 func ValueAxis(lo, hi float64) Axis {
 	if lo > 0 && hi/lo > 20 {
 		return Axis{Lo: lo / 1.1, Hi: hi * 1.1, Log: true}
@@ -206,7 +207,7 @@ func ValueAxis(lo, hi float64) Axis {
 	return Axis{Lo: bottom, Hi: hi + room}
 }
 
-// ValueTicks are the axis' ticks; a short logarithmic axis has 2 and 5 times powers of ten too.
+// ValueTicks returns the axis' ticks. A short logarithmic axis also has 2 and 5 times powers of ten.
 func (a Axis) ValueTicks() []float64 {
 	ts := a.Ticks(4)
 	if a.Log && len(ts) < 3 {
@@ -223,7 +224,7 @@ func (a Axis) ValueTicks() []float64 {
 	return ts
 }
 
-// Compact writes a tick's value: 0.02, 5, 1.5k, 1e-05.
+// Compact formats a tick's value: 0.02, 5, 1.5k, 1e-05.
 func Compact(v float64) string {
 	switch {
 	case v == 0:
@@ -236,5 +237,5 @@ func Compact(v float64) string {
 	return fmt.Sprintf("%.0e", v)
 }
 
-// XY is a place.
+// XY returns a Point.
 func XY(x, y float64) Point { return Point{x, y} }

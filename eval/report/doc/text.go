@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// The formats without pictures. Each has one function that makes foreign text
-// harmless, and every word goes through it. In place of a figure or a
-// film they have a line that refers to the page.
+// The formats without pictures. Each has one function that escapes text, and all text passes through it. A
+// figure or a film becomes a line that refers to the page.
 
 // Markdown renders the document as Markdown.
 func Markdown(sections []Section) []byte {
@@ -83,7 +82,7 @@ func mdTable(w *strings.Builder, t Table) {
 
 var mdEscape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "\n", " ", "\r", " ").Replace
 
-// LaTeX renders tables in the form of papers, and the words.
+// LaTeX renders the document as LaTeX, with tables in the style of papers (booktabs).
 func LaTeX(sections []Section) []byte {
 	var w strings.Builder
 	fmt.Fprint(&w, `% Needs \usepackage{booktabs}.
@@ -148,7 +147,7 @@ func texTable(w *strings.Builder, t Table) {
 	fmt.Fprint(w, "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n")
 }
 
-// labelRune keeps what a label may have.
+// labelRune drops characters that a label may not have.
 func labelRune(r rune) rune {
 	if strings.ContainsRune(`\{}$&#^_%~`, r) {
 		return '-'
@@ -172,7 +171,7 @@ func texField(f Field) string {
 var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `^`, `\^{}`, `~`, `\~{}`, `%`, `\%`, `&`, `\&`, `_`, `\_`, `#`, `\#`,
 	"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "<", `$<$`, ">", `$>$`, "|", `$|$`, `"`, "''", "\n", " ").Replace
 
-// line is an item in one line: "Name [source] (value): text".
+// line formats an item in one line: "Name [source] (value): text".
 func (i Item) line(escape, bold func(string) string) string {
 	s := ""
 	if i.Name != "" {
@@ -187,7 +186,7 @@ func (i Item) line(escape, bold func(string) string) string {
 	return s + escape(i.Text)
 }
 
-// named is the name with its source.
+// named returns the name with its source.
 func (i Item) named() string {
 	if i.Source == "" {
 		return i.Name
@@ -195,8 +194,8 @@ func (i Item) named() string {
 	return i.Name + " [" + i.Source + "]"
 }
 
-// Rows is the document as a table with a head: one line a field of a table, an item or a
-// paragraph, a figure or a film.
+// Rows returns the document as a table with a head: one row per table field, list item, paragraph, figure and
+// film.
 func Rows(sections []Section) [][]string {
 	rows := [][]string{{"section", "part", "kind", "row", "column", "text"}}
 	for _, s := range sections {
@@ -238,7 +237,7 @@ func Rows(sections []Section) [][]string {
 	return rows
 }
 
-// Exact writes a number so that it reads back the same; NaN is an empty field.
+// Exact formats a number so that it parses to the same value. NaN is an empty field.
 func Exact(x float64) string {
 	if math.IsNaN(x) {
 		return ""
@@ -246,7 +245,7 @@ func Exact(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// CSV writes rows; no spreadsheet will run a field as a formula.
+// CSV formats rows as CSV that is safe to open in a spreadsheet: no field is a formula.
 func CSV(rows [][]string) []byte {
 	var w bytes.Buffer
 	c := csv.NewWriter(&w)
@@ -254,13 +253,13 @@ func CSV(rows [][]string) []byte {
 		for i := range row {
 			row[i] = csvEscape(row[i])
 		}
-		c.Write(row) // a buffer takes everything
+		c.Write(row) // writing to a buffer cannot fail
 	}
 	c.Flush()
 	return w.Bytes()
 }
 
-// csvEscape puts a quote before what a spreadsheet would run as a formula.
+// csvEscape prepends an apostrophe to text that a spreadsheet would run as a formula.
 func csvEscape(s string) string {
 	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return s
