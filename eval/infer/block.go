@@ -14,20 +14,31 @@ import (
 	"scalewm/model"
 )
 
-// Block contains the arms of one task and solver that were evaluated with the same settings.
+// Block holds the cells of one task and solver that were evaluated under the same
+// settings, arranged by arm, tier and set. It corresponds to one success table of the
+// report. Arms of one block may be paired; arms of different blocks may not, except by
+// solver (see Join).
+//
+// Infer builds the blocks. They do not change afterwards, so several views may read them.
 type Block struct {
-	Place         // without tier and set; Settings says how it differs from other blocks of the task and solver
-	Tiers  []Tier // most compute first
-	Sets   []string
-	Arms   []Trained // in the order of tables
-	Pairs  []*Comparison
-	Fresh  *Comparison // Headline without starts that are already solved; nil if there are no such starts
-	Main   *Block      // the block that this one varies in the factors Varied; nil for a main block
+	// Place has no tier and no set. Its Settings name what distinguishes the block from
+	// others of the same task and solver.
+	Place
+	Tiers []Tier    // in descending order of compute
+	Sets  []string  // names in alphabetical order
+	Arms  []Trained // one for each arm and training seed, in the order of tables
+	Pairs []*Comparison
+	// Fresh repeats the headline comparison without the starts that already meet the goal.
+	// It is nil if there are no such starts.
+	Fresh *Comparison
+	// Main is the block that this one is a variation of, and Varied names the factors in
+	// which they differ. Main is nil if the block itself is a main block.
+	Main   *Block
 	Varied []string
 
 	settings *Settings
 	cells    map[slot]results.Cell
-	sides    map[results.Arm]*Side // by arm, all training seeds together
+	sides    map[results.Arm]*Side // each with all training seeds of its arm
 }
 
 // Tier is a compute budget of the planner.
@@ -35,30 +46,35 @@ type Tier struct {
 	Name                           string
 	Candidates, Iterations, Elites int
 	Horizon, Budget, GoalOffset    int     // blocks, env steps, env steps
-	PlanMillis                     float64 // milliseconds of one episode's plan, median over the tier's cells; 0: not measured
-	Episodes                       int     // per set
+	PlanMillis                     float64 // milliseconds to plan for one episode, median over cells; 0 if not measured
+	Episodes                       int     // in each set
 }
 
-// Rollouts returns the number of candidates that are rolled out for one plan.
+// Rollouts returns the planner's compute: the number of candidates rolled out for one
+// plan.
 func (t Tier) Rollouts() int { return t.Candidates * t.Iterations }
 
-// Trained is one training of an arm.
+// Trained is an arm with one training seed, in other words one checkpoint.
 type Trained struct {
 	results.Arm
 	Seed    int
 	Weights string // SHA-256 of the weights file
 }
 
-// slot identifies a cell in its block. Cells of random actions and policies have no tier, and
-// belong to every tier.
+// slot is the position of a cell in its block. A block has at most one cell in each
+// slot. The tier is "" for arms that do not search (random actions and policies); their
+// cell counts for every tier.
 type slot struct {
 	arm       results.Arm
 	seed      int
 	tier, set string
 }
 
-// blocksOf returns a block for each task, table and settings that have a method with a solver.
-// Cells without a solver are added to every block with which they can be compared.
+// blocksOf arranges cells in blocks, ordered by task, solver and settings. Each
+// combination of task, table and settings that has cells of a planning method becomes a
+// block. Cells of random actions and policies have no solver; each is added to all
+// blocks whose settings it agrees with. It returns an error if two cells belong to the
+// same slot.
 func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 	by := map[*Settings]*Block{}
 	for _, p := range placed {
@@ -78,9 +94,12 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 			if p.Settings != b.settings && (p.Table != "" || !p.Settings.Joins(b.settings)) {
 				continue
 			}
+			// PlaceCells rules this out for the fields that it knows. The check protects
+			// against a field of the spec that is missing in the table of fields: a
+			// silent overwrite would change numbers with the order of the cells.
 			s := slot{p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}
 			if other, taken := b.cells[s]; taken {
-				return nil, fmt.Errorf("report: the cells %s and %s have the same place, arm and settings, but different results (hint: keep one of them)", other.ID, p.ID)
+				return nil, fmt.Errorf("report: the cells %s and %s have the same place, arm and settings (hint: keep one of them)", other.ID, p.ID)
 			}
 			b.cells[s] = p.Cell
 			if ms := runs[p.ID].PlanMillis; ms > 0 {
@@ -92,12 +111,14 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 	return blocks, nil
 }
 
-// arrange sets the block's sets, tiers and arms from its cells.
+// arrange derives the sets, tiers and arms of the block from its cells. Tiers and sets
+// come from cells with a solver only, because random actions may have been evaluated on
+// more sets. The plan times of a tier are in millis.
 func (b *Block) arrange(millis map[string][]float64) {
 	arms, sets, tiers := map[slot]Trained{}, map[string]bool{}, map[string]Tier{}
 	for s, c := range b.cells {
 		arms[slot{arm: s.arm, seed: s.seed}] = Trained{s.arm, s.seed, c.Spec.Weights}
-		if x := c.Spec; x.Solver != "" { // sets and tiers that only random actions have do not count
+		if x := c.Spec; x.Solver != "" {
 			sets[s.set] = true
 			tiers[s.tier] = Tier{Name: x.Tier, Candidates: x.Candidates, Iterations: x.Iterations, Elites: x.Elites,
 				Horizon: x.Horizon, Budget: x.Budget, GoalOffset: x.GoalOffset, Episodes: x.Episodes, PlanMillis: median(millis[s.tier])}
@@ -108,8 +129,8 @@ func (b *Block) arrange(millis map[string][]float64) {
 	b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Trained) int { return cmp.Or(results.CompareArms(x.Arm, y.Arm), x.Seed-y.Seed) })
 }
 
-// at returns an arm's cells at a tier in the order of sets. Cells of arms that do not search are
-// at every tier.
+// at returns an arm's cells at a tier, in the order of sets. Cells of arms that do not
+// search are returned for every tier.
 func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
 	if !a.Plans() {
 		tier = ""
@@ -122,7 +143,7 @@ func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
 	return cells
 }
 
-// each calls f for every cell of a block once, in the order of arms, tiers and sets.
+// each calls f once for every cell of the block, in the order of arms, tiers and sets.
 func (b *Block) each(f func(results.Cell)) {
 	seen := map[string]bool{}
 	for _, a := range b.Arms {
@@ -137,7 +158,7 @@ func (b *Block) each(f func(results.Cell)) {
 	}
 }
 
-// TierNames returns the names of the block's tiers.
+// TierNames returns the names of the block's tiers, in descending order of compute.
 func (b *Block) TierNames() (tiers []string) {
 	for _, t := range b.Tiers {
 		tiers = append(tiers, t.Name)
@@ -145,10 +166,10 @@ func (b *Block) TierNames() (tiers []string) {
 	return tiers
 }
 
-// Averaged returns the tiers over which a mean is taken, see [Averaged].
+// Averaged returns the names of the tiers over which the block's means are taken.
 func (b *Block) Averaged() []string { return Averaged(b.TierNames()) }
 
-// Names returns the block's arms, each once.
+// Names returns the block's arms, each once, in the order of tables.
 func (b *Block) Names() (out []results.Arm) {
 	for _, a := range b.Arms {
 		if !slices.Contains(out, a.Arm) {
@@ -158,7 +179,7 @@ func (b *Block) Names() (out []results.Arm) {
 	return out
 }
 
-// SeedsOf returns the training seeds of an arm.
+// SeedsOf returns the training seeds of an arm in ascending order.
 func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
 	for _, a := range b.Arms {
 		if a.Arm == arm {
@@ -168,10 +189,10 @@ func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
 	return seeds
 }
 
-// Several reports whether an arm of the block has more than one training seed.
+// Several reports whether some arm has more than one training seed in the block.
 func (b *Block) Several() bool { return len(b.Names()) < len(b.Arms) }
 
-// Title returns the block's title, such as "Two-Room, CEM".
+// Title returns the block's name for readers: task, solver and settings.
 func (b *Block) Title() string {
 	t := words.Task(b.Task) + ", " + words.Solver(b.Solver)
 	if b.Settings != "" {
@@ -180,7 +201,8 @@ func (b *Block) Title() string {
 	return t
 }
 
-// Label returns the name of a trained arm, with its seed if the arm has several in the block.
+// Label returns the name of a trained arm for readers. It includes the training seed
+// only if the block has several of this arm.
 func (b *Block) Label(a Trained) string {
 	if len(b.SeedsOf(a.Arm)) > 1 {
 		return fmt.Sprintf("%s seed %d", words.Arm(a.Arm), a.Seed)
@@ -188,8 +210,8 @@ func (b *Block) Label(a Trained) string {
 	return words.Arm(a.Arm)
 }
 
-// success adds the success of the block's arms, at each tier and averaged over tiers: one number
-// per training seed, and the mean over seeds if there are several.
+// success adds the success rates of a block's arms, at each tier and averaged over
+// tiers: one number for each training seed and, if an arm has several, their mean.
 func (t *Table) success(b *Block) {
 	for _, arm := range b.Names() {
 		several := len(b.SeedsOf(arm)) > 1
@@ -206,7 +228,7 @@ func (t *Table) success(b *Block) {
 	}
 }
 
-// ofTrained adds the success of one training at each tier, and its mean over tiers.
+// ofTrained adds the success rates of one arm and training seed.
 func (t *Table) ofTrained(b *Block, a Trained) {
 	var tiers []Score
 	var from []string
@@ -233,12 +255,16 @@ func (t *Table) ofTrained(b *Block, a Trained) {
 			tiers, from = append(tiers, s), append(from, n.From...)
 		}
 	}
+	// T2p is tier T2 as the paper prints it. The difference from T2 as it was run shows
+	// how much the ambiguity matters.
 	n := number(Success, "T2", 0, 0)
 	ran := t.Find(n)
 	if n.Tier = "T2p"; ran != nil && t.Find(n) != nil && a.Plans() {
 		t.add(Number{What: Printed, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: some(*t.Find(n).Value - *ran.Value), From: union(ran.From, t.Find(n).From)})
 	}
-	if len(tiers) < len(b.Averaged()) { // a mean over fewer tiers cannot be compared with one over all
+	// Without a cell at some tier there is no mean: a mean over fewer tiers would look
+	// comparable with the means of the other arms, but is not.
+	if len(tiers) < len(b.Averaged()) {
 		return
 	}
 	if s := MeanScore(tiers); len(s.BySet) > 0 {
@@ -248,8 +274,9 @@ func (t *Table) ofTrained(b *Block, a Trained) {
 	}
 }
 
-// overSeeds returns the mean and standard deviation over an arm's training seeds of its success
-// at a tier.
+// overSeeds returns the mean of an arm's success over its training seeds, and their
+// standard deviation. Its N counts seeds. The rates by set in its Score are those of
+// the first seed; the curve of solved episodes is averaged.
 func overSeeds(of []*Number) Number {
 	var x []float64
 	var from [][]string
@@ -271,6 +298,7 @@ func overSeeds(of []*Number) Number {
 	return Number{What: Success, Place: of[0].Place, Of: of[0].Of, Value: some(sum.Mean), SD: some(sum.SD), N: len(x), Unit: "training seed", From: union(from...), How: &sum}
 }
 
+// ids returns the ids of cells.
 func ids(cells []results.Cell) (out []string) {
 	for _, c := range cells {
 		out = append(out, c.ID)
@@ -278,6 +306,7 @@ func ids(cells []results.Cell) (out []string) {
 	return out
 }
 
+// median returns the median of x, or 0 if x is empty.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -286,9 +315,9 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// against returns the arms that the table of methods compares an arm with. If no arm of the
-// block is in the table, as in a folder of models in Python, each arm is compared with those
-// after it.
+// against returns the arms with which the table of methods compares x, in the order of
+// that table. If no learned arm of the block is in the table, as in a folder of Python
+// models, x is compared with every arm after it, so that each pair is compared once.
 func (b *Block) against(x results.Arm) (out []results.Arm) {
 	ours := slices.ContainsFunc(b.Names(), func(a results.Arm) bool {
 		_, err := model.LookUp(a.Method)
@@ -307,7 +336,8 @@ func (b *Block) against(x results.Arm) (out []results.Arm) {
 	return out
 }
 
-// pair compares the arms of a block, all training seeds of each together.
+// pair compares the arms of a block. Each comparison uses all training seeds of both
+// arms.
 func (b *Block) pair(o Options) {
 	b.sides = map[results.Arm]*Side{}
 	for _, a := range b.Names() {
@@ -315,20 +345,23 @@ func (b *Block) pair(o Options) {
 	}
 	for p, c := range b.cells {
 		if slices.Contains(b.Sets, p.set) {
-			b.sides[p.arm].Add(c) // returns no error: each slot has one cell, so no episode appears twice
+			// Add fails only for a repeated episode, and each slot has one cell.
+			b.sides[p.arm].Add(c)
 		}
 	}
 	for _, x := range b.Names() {
 		for _, y := range b.against(x) {
 			c := Compare(b.sides[x], b.sides[y], o)
 			c.Task, c.Of, c.Minus = b.Task, x, y
+			// Compare sorts tiers by name; blocks list the tier with most compute first.
 			slices.SortStableFunc(c.ByTier, func(x, y Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
 			b.Pairs = append(b.Pairs, c)
 		}
 	}
 }
 
-// fresh repeats the block's headline comparison without the starts that are already solved.
+// fresh repeats the headline comparison without the starts that already meet the goal.
+// Such episodes succeed whatever the arm does, and pull the difference towards 0.
 func (b *Block) fresh(o Options) {
 	c := b.Headline()
 	if c == nil {
@@ -340,6 +373,7 @@ func (b *Block) fresh(o Options) {
 		if sides[p.arm] == nil || !slices.Contains(b.Sets, p.set) {
 			continue
 		}
+		// x is a copy of the cell, but shares its rows with it: clone before deleting.
 		rows := len(x.Result.Rows)
 		x.Result.Rows = slices.DeleteFunc(slices.Clone(x.Result.Rows), func(r results.Row) bool { return r.PreSolved })
 		solved = solved || len(x.Result.Rows) < rows
@@ -350,8 +384,9 @@ func (b *Block) fresh(o Options) {
 	}
 }
 
-// Headline returns the main comparison of a block: the first method that is not a floor
-// against the baseline, or else the first comparison that could be paired. It may be nil.
+// Headline returns the block's most important comparison: the first learned method
+// against the baseline or, if there is none, the first pair with a mean over tiers. It
+// is nil if no pair has one.
 func (b *Block) Headline() *Comparison {
 	var first *Comparison
 	for _, c := range b.Pairs {
@@ -366,10 +401,12 @@ func (b *Block) Headline() *Comparison {
 	return first
 }
 
+// tierIndex returns the index of a tier in the block's order.
 func (b *Block) tierIndex(name string) int { return slices.Index(b.TierNames(), name) }
 
-// differences adds the paired differences of a block. A comparison that failed gives a number
-// without a value, whose notes say why.
+// differences adds the paired differences of a block, by tier and averaged. If two arms
+// could not be paired, it adds the number without a value and with the reasons as
+// notes, so that the report can say why a difference is missing.
 func (t *Table) differences(b *Block) {
 	for _, c := range b.Pairs {
 		all := c.All()
@@ -391,7 +428,8 @@ func (t *Table) differences(b *Block) {
 	}
 }
 
-// difference returns the number of a row of a comparison, or without a value if d is nil.
+// difference returns the number of one row of a comparison. If d is nil, the number has
+// no value.
 func (b *Block) difference(what string, c *Comparison, d *Difference) Number {
 	n := Number{What: what, Place: b.Place, Of: c.Of, Minus: c.Minus, Unit: "episode"}
 	if d == nil {
@@ -403,7 +441,8 @@ func (b *Block) difference(what string, c *Comparison, d *Difference) Number {
 	return n
 }
 
-// ids returns the ids of an arm's cells at some tiers.
+// ids returns the ids of an arm's cells at the given tiers. Cells without a tier are
+// always included.
 func (b *Block) ids(arm results.Arm, tiers []string) (out []string) {
 	for s, c := range b.cells {
 		if s.arm == arm && (s.tier == "" || slices.Contains(tiers, s.tier)) {

@@ -11,13 +11,15 @@ import (
 	"scalewm/eval/results"
 )
 
-// ErrNothing means that a folder has no cell of a method that plans.
+// ErrNothing is returned, wrapped, if a folder has no cell of a method that plans.
 var ErrNothing = errors.New("nothing to compare")
 
-// Infer computes the table of a folder's contents. It returns an error that wraps
-// [ErrNothing] if there is nothing to report, and an error if two cells contradict each other.
-// Lesser problems become warnings of the table. It is deterministic: bootstraps and Monte
-// Carlo tests use random streams derived from names.
+// Infer computes the table of all numbers that a results folder supports. It returns an
+// error that wraps ErrNothing if there is nothing to report. Everything less serious (an
+// unreadable file, arms that cannot be paired, few episodes) becomes a warning or a note.
+//
+// The result is a function of the contents and the options. It does not depend on the
+// order of files or on the number of cores: all draws come from named random streams.
 func Infer(c *results.Contents, o Options) (*Table, error) {
 	unread := c.Unread()
 	if len(c.Cells) == 0 {
@@ -27,6 +29,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		}
 		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because)
 	}
+	// Place every cell, then arrange the cells in blocks.
 	placed, notes := PlaceCells(c.Cells)
 	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}}
 	for _, c := range c.Cells {
@@ -39,6 +42,8 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	if len(t.Blocks) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
+	// Numbers of one block first. Numbers over several blocks, over training seeds, of
+	// checkpoints, and the claims are computed from them and look them up with Find.
 	t.compare(o)
 	for _, b := range t.Blocks {
 		t.success(b)
@@ -57,25 +62,26 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	t.publish()
 	t.Claims = t.findings(t.Groups[0])
 	t.check()
-	// The order in which kinds were added means nothing; readers find rows by kind.
+	// The sort is stable, so that numbers of one kind keep the order of the blocks.
 	slices.SortStableFunc(t.Numbers, func(a, b *Number) int { return strings.Compare(a.What, b.What) })
 	return t, nil
 }
 
 // compare pairs the arms of all blocks, sorts the blocks into groups, and adjusts the
-// p-values of each family of tests.
+// families of tests.
 func (t *Table) compare(o Options) {
 	var settings []*Settings
 	var of []*Block
-	// Bootstraps take most of a report's time. Each has its own random stream, so the result
-	// does not depend on the number of workers.
+	// Bootstraps take most of a report's time, and blocks are independent.
 	parallel.For(context.Background(), 0, len(t.Blocks), func(_, i int) error {
 		t.Blocks[i].pair(o)
 		t.Blocks[i].fresh(o)
 		return nil
 	})
 	for _, b := range t.Blocks {
-		if b.Main == nil || b.Main.Solver != b.Solver { // blocks of MPPI at stock temperature belong to a group too: the paper's test uses them
+		// Groups hold main blocks. MPPI at stock temperature, a variation of MPPI at
+		// the chosen one, is included: the paper's test over sets uses it.
+		if b.Main == nil || b.Main.Solver != b.Solver {
 			of, settings = append(of, b), append(settings, b.settings)
 		}
 	}

@@ -236,7 +236,7 @@ func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 	if _, s := scoreAt(t, table, table.Blocks[0], scale, "T3"); len(s.BySet) != 2 {
 		t.Errorf("%d sets at T3, want the 2 undamaged ones", len(s.BySet))
 	}
-	if text := strings.Join(table.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 appears twice in it") {
+	if text := strings.Join(table.Warnings, "\n"); !strings.Contains(text, "left out: it has episode 5 twice") {
 		t.Errorf("warnings do not say so:\n%s", text)
 	}
 }
@@ -427,7 +427,7 @@ func TestSettingsAreApart(t *testing.T) {
 			cells := append(resultstest.Cells(t, resultstest.HandPlan, base), resultstest.Cells(t, resultstest.HandPlan[:6], func(c *results.Cell) { base(c); edit(&c.Spec) })...)
 			slices.SortFunc(cells, func(a, b results.Cell) int { return strings.Compare(a.ID, b.ID) })
 			table := ofCells(t, slices.CompactFunc(cells, func(a, b results.Cell) bool { return a.ID == b.ID }))
-			if !slices.ContainsFunc(table.Blocks, func(b *Block) bool { return strings.Contains(b.Title(), want) }) || len(table.Groups) < 2 || !strings.Contains(strings.Join(table.Warnings, "\n"), "they are shown apart and never paired") {
+			if !slices.ContainsFunc(table.Blocks, func(b *Block) bool { return strings.Contains(b.Title(), want) }) || len(table.Groups) < 2 || !strings.Contains(strings.Join(table.Warnings, "\n"), "they are shown separately and never paired") {
 				t.Errorf("%d blocks, %d groups; want one titled %q", len(table.Blocks), len(table.Groups), want)
 			}
 			for _, n := range table.Where(Success, func(n *Number) bool { return n.Source == Ours }) {

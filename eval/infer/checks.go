@@ -13,31 +13,33 @@ import (
 	"scalewm/model"
 )
 
-// Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in percentage
-// points unless the comment says otherwise.
+// Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in
+// percentage points unless stated otherwise. The first two are those of the authors' code.
 const (
-	maxRise     = 6   // largest rise of success towards a tier with less compute
-	maxSpread   = 8   // largest distance of a set of the baseline from the median of sets
-	maxRatio    = 1.5 // largest ratio of the variance between sets to the binomial variance
-	minEpisodes = 100 // per set, as in the paper's comparisons
-	highFloor   = 35  // percent; success of random actions above it gets a warning
+	maxRise     = 6   // limit for the rise of success towards a tier with less compute
+	maxSpread   = 8   // limit for the distance of a set of the baseline from the sets' median
+	maxRatio    = 1.5 // limit for the ratio of the variance between sets to the binomial variance
+	minEpisodes = 100 // episodes in each set of the paper's comparisons
+	highFloor   = 35  // percent; a random floor above this gets a warning
 )
 
-// Check is a test of whether the evaluation can be trusted, and its outcome.
+// Check is a gate on the evaluation and its outcome: whether the data behind the
+// numbers can be trusted. A check never suppresses a number.
 type Check struct {
 	Name    string
 	Verdict Verdict
 	Text    string
 }
 
-// Verdicts of a Check. Skipped means that the data cannot decide it.
+// Verdicts of a check. Skipped means that the data cannot decide it.
+// Verdicts of a check. A check that the data cannot decide is Skipped.
 const (
 	Passed  Verdict = "passed"
 	Warned  Verdict = "warned"
 	Skipped Verdict = "skipped"
 )
 
-// check runs all checks, and adds the warnings.
+// check runs the gates over the cells of all blocks, and adds the warnings.
 func (t *Table) check() {
 	blocks := t.Blocks
 	t.Checks = []Check{
@@ -61,8 +63,9 @@ func (t *Table) check() {
 	t.warn()
 }
 
-// unique checks that cells with the same key have the same value. of returns both for a cell; an
-// empty key skips it.
+// unique checks that cells with the same key have the same value. The function of
+// returns both for a cell; title and good are the name of the check and the text of a
+// pass.
 func unique(blocks []*Block, title, good string, of func(*Block, results.Spec) (key, value string)) Check {
 	values := map[string]map[string]bool{}
 	for _, b := range blocks {
@@ -83,7 +86,8 @@ func unique(blocks []*Block, title, good string, of func(*Block, results.Spec) (
 	return verdict(title, good, bad)
 }
 
-// verdict returns a check that passed if bad is empty, and failed with these complaints otherwise.
+// verdict returns a check that passes if there are no complaints in bad, and otherwise
+// a warning with the first four.
 func verdict(title, good string, bad []string) Check {
 	if len(bad) == 0 {
 		return Check{title, Passed, good}
@@ -97,6 +101,7 @@ func verdict(title, good string, bad []string) Check {
 }
 
 // oneDevice checks that all cells with a planner were computed on one kind of device.
+// Results on different kinds differ in the last bits of costs.
 func oneDevice(blocks []*Block) Check {
 	kinds := map[string]bool{}
 	for _, b := range blocks {
@@ -109,13 +114,13 @@ func oneDevice(blocks []*Block) Check {
 	names := slices.Sorted(maps.Keys(kinds))
 	var bad []string
 	if len(names) > 1 {
-		bad = []string{"arms were planned on " + strings.Join(names, " and ") + "; their pairs are noted, not refused"}
+		bad = []string{"arms were planned on " + strings.Join(names, " and ") + "; pairs across device kinds are computed, with a note"}
 	}
 	return verdict("One device kind", "all plans were made on "+strings.Join(names, ""), bad)
 }
 
-// sameSeeds checks that all arms got the same planner noise: one planner seed per episode, set and
-// tier.
+// sameSeeds checks that all arms got the same planner noise: one planner seed for each
+// tier, set and episode. Paired comparisons rely on it.
 func sameSeeds(blocks []*Block) Check {
 	type place struct {
 		tier, set string
@@ -140,7 +145,7 @@ func sameSeeds(blocks []*Block) Check {
 	return verdict("Equal planner noise", "every arm planned each episode with the same seed", slices.Sorted(maps.Keys(bad)))
 }
 
-// checkComplete checks that no cell of the grid of arms, tiers and sets is missing.
+// checkComplete looks for missing cells in the grid of arms, tiers and sets.
 func (t *Table) checkComplete() Check {
 	var bad []string
 	cells := 0
@@ -155,11 +160,11 @@ func (t *Table) checkComplete() Check {
 			}
 		}
 	}
-	return verdict("Complete grid", fmt.Sprintf("%d of %d arms x tiers x sets are there", cells, cells), bad)
+	return verdict("Complete grid", fmt.Sprintf("all %d cells of arms x tiers x sets exist", cells), bad)
 }
 
-// checkMonotone warns if less compute gives clearly more success, which suggests an error in the
-// planner.
+// checkMonotone warns if an arm has clearly more success with less compute. That
+// usually means a mistake in a tier's settings.
 func (t *Table) checkMonotone() Check {
 	var bad []string
 	for _, b := range t.Blocks {
@@ -175,8 +180,9 @@ func (t *Table) checkMonotone() Check {
 	return verdict("More compute does not hurt", fmt.Sprintf("no arm gains more than %d points with less compute", maxRise), bad)
 }
 
-// checkHomogeneous compares the sets of the baseline with their median. It skips sets so small
-// that chance alone exceeds the limit.
+// checkHomogeneous compares the sets of the baseline with their median. It does not
+// judge sets so small that sampling alone would often exceed the limit (half of it is
+// one standard deviation).
 func (t *Table) checkHomogeneous() Check {
 	const title = "Sets agree"
 	var bad []string
@@ -212,13 +218,15 @@ func (t *Table) checkHomogeneous() Check {
 	return verdict(title, fmt.Sprintf("every set of the baseline lies within %d points of the sets' median", maxSpread), bad)
 }
 
-// chanceSD returns the binomial standard deviation of one set's rate, in points.
+// chanceSD returns the binomial standard deviation of the success rate on one set, in
+// points. It assumes sets of equal size.
 func chanceSD(s *Score) float64 {
 	p := s.Mean / 100
 	return 100 * math.Sqrt(p*(1-p)*float64(len(s.BySet))/float64(s.N))
 }
 
-// farthest returns the set that is farthest from the median of sets, and its distance in points.
+// farthest returns the set whose rate is farthest from the sets' median, and the
+// distance in points.
 func farthest(s *Score) (far float64, set string) {
 	var rates []float64
 	for _, b := range s.BySet {
@@ -233,8 +241,10 @@ func farthest(s *Score) (far float64, set string) {
 	return far, set
 }
 
-// checkVariance compares the variance between sets with the binomial variance, over cells that are
-// neither 0 nor 100 % in all sets.
+// checkVariance compares the variance between sets with the binomial one, over the
+// cells whose success is neither 0 nor 100 %. A ratio near 1 means that sets are
+// samples of one population of episodes, which justifies the episode as the unit of
+// tests.
 func (t *Table) checkVariance() Check {
 	const title = "Sets scatter by chance only"
 	var hits, trials [][]int
@@ -264,8 +274,8 @@ func (t *Table) checkVariance() Check {
 	return Check{title, Passed, text}
 }
 
-// checkPreSolved reports how many starts meet the goal before the first step, and the success
-// without them at the tier with most compute.
+// checkPreSolved reports the share of starts that meet the goal before the first step,
+// and the success at the first tier without them.
 func (t *Table) checkPreSolved() Check {
 	var bad []string
 	for _, b := range t.Blocks {
@@ -284,6 +294,7 @@ func (t *Table) checkPreSolved() Check {
 	return verdict("No start is solved already", "no episode begins at its goal", bad)
 }
 
+// noNaN checks that no cost of a planner was NaN or infinite.
 func noNaN(blocks []*Block) Check {
 	costs, cells := 0, 0
 	for _, b := range blocks {
@@ -304,7 +315,7 @@ func noNaN(blocks []*Block) Check {
 	return verdict("Finite costs", "every cost was a number", bad)
 }
 
-// checkRender checks that frames drawn on the evaluating machines equal the recorded ones
+// checkRender checks that frames drawn on this machine equal the recorded ones
 // (docs/sources.md#render-gate).
 func checkRender(gates []results.Gate) Check {
 	const title = "Frames drawn as recorded"
@@ -324,7 +335,7 @@ func checkRender(gates []results.Gate) Check {
 	return verdict(title, fmt.Sprintf("rendered and stored frames differ by %.2f levels at most (%s), the limit is %g", worst.Error, words.Task(worst.Task), worst.Limit), bad)
 }
 
-// score returns the success of a trained arm at a tier, nil if it was not evaluated there.
+// score returns the success of a trained arm at a tier, or nil if it was not run.
 func (t *Table) score(b *Block, a Trained, tier string) *Score {
 	if n := t.Find(Number{What: Success, Place: b.Place.At(tier), Of: a.Arm, Seed: &a.Seed}); n != nil {
 		return n.How.(*Score)
@@ -332,7 +343,8 @@ func (t *Table) score(b *Block, a Trained, tier string) *Score {
 	return nil
 }
 
-// CostNotes says which scores of the block belong to plans whose costs were not all finite.
+// CostNotes returns a note for each score of the block that rests on plans with NaN or
+// infinite costs.
 func (t *Table) CostNotes(b *Block) (notes []string) {
 	for _, a := range b.Arms {
 		for _, tier := range b.TierNames() {
@@ -344,7 +356,7 @@ func (t *Table) CostNotes(b *Block) (notes []string) {
 	return notes
 }
 
-// warn adds the warnings: what a reader must know to judge the numbers.
+// warn adds the warnings, which a reader needs in order to judge the numbers.
 func (t *Table) warn() {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -358,7 +370,7 @@ func (t *Table) warn() {
 				seeds[a.Seed] = true
 			}
 			if s := t.score(b, a, Mean); !m.Plans() && s != nil && s.Mean > highFloor {
-				add("%s: random actions solve %s %% of the episodes; read every rate against that floor", words.Task(b.Task), words.Points(s.Mean))
+				add("%s: random actions solve %s %% of the episodes; compare every rate with that floor", words.Task(b.Task), words.Points(s.Mean))
 			}
 		}
 		for _, c := range b.Pairs {
@@ -370,19 +382,19 @@ func (t *Table) warn() {
 			add("%s, %s", b.Title(), n)
 		}
 		if b.Main != nil {
-			continue // a varying block has fewer arms and seeds on purpose
+			continue // a variation has fewer arms and seeds on purpose
 		}
 		if n := b.Tiers[0].Episodes; n < minEpisodes {
 			add("%s: %d episodes a set; the paper's comparisons use %d, so intervals here are wide", b.Title(), n, minEpisodes)
 		}
 		if len(b.Sets) == 1 {
-			add("%s: one evaluation set, so no spread over sets can be given", b.Title())
+			add("%s: one evaluation set, so the spread over sets is unknown", b.Title())
 		}
 		if len(seeds) == 1 {
 			add("%s: one training seed; the intervals cover the choice of episodes, not the luck of training", b.Title())
 		}
 		for _, m := range model.MethodNames(nil) {
-			if wanted(m, methods) && !methods[m] {
+			if needed(m, methods) && !methods[m] {
 				add("%s: no cells of %s", b.Title(), words.Arm(results.Arm{Method: m}))
 			}
 		}
@@ -392,7 +404,7 @@ func (t *Table) warn() {
 		for _, g := range t.Groups {
 			names = append(names, g.Name)
 		}
-		add("the folder holds results under %d different settings (%s); they are shown apart and never paired", len(names), strings.Join(names, "; "))
+		add("the folder holds results under %d different settings (%s); they are shown separately and never paired", len(names), strings.Join(names, "; "))
 	}
 	if len(t.Curves) == 0 {
 		add("no training metrics were found, so there are no training curves")
@@ -403,9 +415,9 @@ func (t *Table) warn() {
 	t.Warnings = append(t.Warnings, distinct(out)...)
 }
 
-// wanted reports whether a missing method is needed to judge the others: the table of methods
-// compares them with it, or it is random actions.
-func wanted(method string, there map[string]bool) bool {
+// needed reports whether a method is needed to judge the methods in there: one of them
+// is compared with it, or it is the floor of random actions.
+func needed(method string, there map[string]bool) bool {
 	for m := range there {
 		if slices.Contains(model.MethodOf(m).Against, method) {
 			return true
@@ -414,7 +426,7 @@ func wanted(method string, there map[string]bool) bool {
 	return !model.MethodOf(method).Plans()
 }
 
-// distinct removes repeated lines.
+// distinct removes repeated lines, and keeps the first of each.
 func distinct(lines []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(lines, func(s string) bool {

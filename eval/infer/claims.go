@@ -13,32 +13,36 @@ import (
 	"scalewm/eval/words"
 )
 
-// claims.json has the paper's claims as predicates on numbers: which numbers, and the range each must
-// be in.
-
+// claims.json states the claims of the paper as predicates of numbers: which numbers, and
+// in which range each must be.
+//
 //go:embed claims.json
 var claimsJSON []byte
 
-// Claim is a sentence of the paper with the rule that decides it.
+// Claim is a claim of the paper and the rule that decides it.
 type Claim struct {
 	ID    string `json:"id"`
-	Claim string `json:"claim"`
-	Where string `json:"where"` // section of the paper
-	Line  int    `json:"line"`  // line of its LaTeX source
-	Mark  string `json:"mark"`  // words in that line, by which a test finds it
-	// Measure names the numbers that decide it (see evidences): A minus each of B.
+	Claim string `json:"claim"` // in our words
+	Where string `json:"where"` // section, table or figure of the paper
+	// Line is the line of the paper's LaTeX source that makes the claim, and Mark some of
+	// its words. A test compares them with the source.
+	Line int    `json:"line"`
+	Mark string `json:"mark"`
+	// Measure is a key of evidences: the numbers that decide the claim, usually those of A
+	// minus those of each B. Need says how many of them must agree.
 	Measure string        `json:"measure"`
 	A       results.Arm   `json:"a"`
 	B       []results.Arm `json:"b"`
 	Need    Need          `json:"need"`
-	// Want is the claimed range by task, "*" for all tasks: "up", "down", "same" (within the
-	// margin of 0), "> x", "< x", or a number (within the margin of it).
+	// Want is the range claimed for each task, or for all tasks under the key "*": "up",
+	// "down", "same" (within Margin of 0), "> x", "< x", or a number (within Margin of it).
 	Want   map[string]string `json:"want"`
 	Margin float64           `json:"margin"`
-	Make   string            `json:"make"` // flags of `reproduce` that compute missing numbers
+	// Make lists the flags with which `reproduce` computes the missing cells.
+	Make string `json:"make"`
 }
 
-// PaperClaims are the paper's claims, in its order.
+// PaperClaims are the claims of the paper, in the order of the report.
 var PaperClaims = func() []Claim {
 	var all struct {
 		Claims []Claim `json:"claims"`
@@ -49,8 +53,8 @@ var PaperClaims = func() []Claim {
 	return all.Claims
 }()
 
-// Allows returns the range that a claim states for a task's numbers. It returns false if the claim
-// says nothing about the task.
+// Allows returns the range that the claim states for a task's numbers. It returns false
+// if the claim does not cover the task.
 func (c Claim) Allows(task string) (r Range, ok bool) {
 	want, ok := c.Want[task]
 	if !ok {
@@ -75,7 +79,7 @@ func (c Claim) Allows(task string) (r Range, ok bool) {
 	return Range{Lo: limit("") - c.Margin, Hi: limit("") + c.Margin}, true
 }
 
-// Tasks returns the tasks of the paper that a claim is about.
+// Tasks returns the tasks of the paper that the claim covers.
 func (c Claim) Tasks() (out []string) {
 	for _, task := range results.PaperTasks {
 		if _, ok := c.Allows(task); ok {
@@ -85,8 +89,8 @@ func (c Claim) Tasks() (out []string) {
 	return out
 }
 
-// Evidence is one of the numbers that decide a claim, with the verdict on it. A missing number has no
-// value.
+// Evidence is one of the numbers that decide a claim, and whether it agrees with the
+// claim. A missing number has no value and is Undecided.
 type Evidence struct {
 	*Number
 	Stand Verdict
@@ -95,17 +99,19 @@ type Evidence struct {
 // Missing reports whether the folder lacks the number.
 func (e Evidence) Missing() bool { return e.Value == nil }
 
-// Finding is a claim with the verdict of the folder and its evidence.
+// Finding is a claim, the verdict on it, and the numbers that led to the verdict.
 type Finding struct {
 	Claim
 	Verdict  Verdict
 	Evidence []Evidence
 }
 
-// evidence returns the numbers A minus B that decide a claim with some measure.
+// evidence computes the numbers that decide a claim with a certain measure, for A and
+// one B, from the blocks of a group. It returns a number without a value for each one
+// that the folder cannot give, so that the verdict stays Undecided.
 type evidence func(t *Table, g Group, c Claim, b results.Arm) []Number
 
-// evidences has the evidence of every measure.
+// evidences maps the measures of claims.json to their evidence.
 var evidences = map[string]evidence{
 	"averages": func(t *Table, g Group, c Claim, b results.Arm) []Number { return t.averages(g, c, b, PaperSolvers) },
 	"icem": func(t *Table, g Group, c Claim, b results.Arm) []Number {
@@ -126,13 +132,15 @@ var evidences = map[string]evidence{
 	"planning work":      ratioOf("plan_flop_ratio", ofCost(func(c *results.Cost) float64 { return c.Tiers[len(c.Tiers)-1].FLOP })),
 }
 
-// findings decides the claims from the numbers of a group.
+// findings decides all claims by the numbers of a group, and adds these numbers to the
+// table.
 func (t *Table) findings(g Group) (out []Finding) {
 	for _, c := range PaperClaims {
 		f := Finding{Claim: c}
 		for _, b := range c.B {
 			for _, n := range evidences[c.Measure](t, g, c, b) {
-				if n.Solver == "" { // a number of a block has the block's settings already
+				// A number with a solver belongs to a block, and has the settings of the block.
+				if n.Solver == "" {
 					n.Settings = g.Name
 				}
 				f.Evidence = append(f.Evidence, Evidence{t.add(n), Undecided})
@@ -141,6 +149,7 @@ func (t *Table) findings(g Group) (out []Finding) {
 		var stands []Verdict
 		for i := range f.Evidence {
 			e := &f.Evidence[i]
+			// A task-independent number has the task "", which only the key "*" covers.
 			if allowed, _ := c.Allows(e.Task); !e.Missing() {
 				e.Stand = e.Estimate().Stand(allowed, len(f.Evidence))
 			}
@@ -152,13 +161,15 @@ func (t *Table) findings(g Group) (out []Finding) {
 	return out
 }
 
-// Claimed is the prefix of What for numbers that decide claims: the difference of two arms with the
-// training seed as the unit if there are several, and else with the unit of its test.
+// Claimed is the prefix of the What of numbers that decide claims. They are differences
+// of two arms whose unit is the training seed if there are several, and otherwise the
+// unit of the corresponding test.
 const Claimed = "claimed_"
 
-// claimed returns a number for a claim from a paired difference. Its interval covers the choice of
-// episodes. If differences by training seed are given, it covers the variation between trainings
-// instead.
+// claimed returns a paired difference that a claim is about. The interval of d covers
+// the choice of episodes only. With several training seeds, whose differences are in
+// seeds, the interval is over seeds instead, because the claim is about methods rather
+// than about single checkpoints.
 func claimed(what string, at Place, a, b results.Arm, d *Difference, seeds []float64) Number {
 	n := Number{What: Claimed + what, Place: at, Of: a, Minus: b}
 	switch {
@@ -173,7 +184,8 @@ func claimed(what string, at Place, a, b results.Arm, d *Difference, seeds []flo
 	return n
 }
 
-// averages returns the differences of every task and some solvers, averaged over tiers.
+// averages returns the difference for every task and each of the solvers, averaged over
+// tiers.
 func (t *Table) averages(g Group, c Claim, b results.Arm, solvers []string) (out []Number) {
 	for _, task := range c.Tasks() {
 		for _, solver := range solvers {
@@ -183,6 +195,8 @@ func (t *Table) averages(g Group, c Claim, b results.Arm, solvers []string) (out
 	return out
 }
 
+// average returns the difference of a and b in the block of a task and solver, or a
+// number without a value if no block compares them.
 func average(g Group, at Place, a, b results.Arm) Number {
 	for _, block := range g.Blocks {
 		for _, p := range block.Pairs {
@@ -197,8 +211,9 @@ func average(g Group, at Place, a, b results.Arm) Number {
 	return claimed(Diff, at, a, b, nil, nil)
 }
 
-// tiers returns the difference at each tier, averaged over tasks and solvers. The unit is the set,
-// or the training seed if all cells have the same several seeds. The note counts the cells.
+// tiers returns the difference at each tier, averaged over tasks and solvers. The unit
+// is the evaluation set. It is the training seed if all cells have the same seeds, at
+// least two. The note counts the cells.
 func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, tier := range PaperTiers {
 		var cells []map[string]float64
@@ -219,11 +234,13 @@ func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
 			n = n.put(MeanOf(test.Points))
 			n.N, n.Unit = len(test.Sets), "set"
 			var x []float64
+			// Only seeds that every cell has: the means of seeds are over equal cells.
 			for _, v := range bySeed {
 				if len(v) == len(cells) {
 					x = append(x, mean(v))
 				}
 			}
+			// The map's order is random. Sorting makes the rounding of the sum reproducible.
 			if slices.Sort(x); len(x) > 1 {
 				n = n.put(MeanOf(x))
 				n.N, n.Unit = len(x), "training seed"
@@ -235,7 +252,8 @@ func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// tasks returns the difference over all cells of each task.
+// tasks returns the difference of each task over all its cells, paired episode by
+// episode.
 func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, task := range c.Tasks() {
 		var d *Difference
@@ -243,7 +261,7 @@ func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 		var from []string
 		if n := t.Find(Number{What: SetDiff, Place: Place{Task: task, Settings: g.Name}, Of: c.A, Minus: b}); n != nil {
 			d, from = n.How.(*SetTest).Pooled, n.From
-			_, seeds = seedPoints(tested(g.Blocks, task), PaperSolvers, c.A, b)
+			_, seeds = seedPoints(testBlocks(g.Blocks, task), PaperSolvers, c.A, b)
 		}
 		out = append(out, claimed(SetDiff, Place{Task: task}, c.A, b, d, seeds))
 		out[len(out)-1].From = from
@@ -251,10 +269,11 @@ func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// selection is tasks with gradient descent as a fourth solver, as in the paper's state selection.
+// selection is like tasks, with gradient descent as a fourth solver, for the claims
+// about state selection.
 func (t *Table) selection(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, task := range c.Tasks() {
-		of := tested(g.Blocks, task)
+		of := testBlocks(g.Blocks, task)
 		n, ok := t.setTest(of, fourSolvers, c.A, b, Options{})
 		var d *Difference
 		if ok {
@@ -267,8 +286,9 @@ func (t *Table) selection(g Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// of returns an arm's checkpoints on a task, one per training seed and data set, that have a number.
-func (t *Table) of(task string, arm results.Arm, number func(*Checkpoint) float64) (out []*Checkpoint) {
+// checkpointsWith returns the checkpoints checkpointsWith an arm on a task for which number is not NaN, one for
+// each training seed and data set.
+func (t *Table) checkpointsWith(task string, arm results.Arm, number func(*Checkpoint) float64) (out []*Checkpoint) {
 	type place struct {
 		seed int
 		data string
@@ -283,12 +303,12 @@ func (t *Table) of(task string, arm results.Arm, number func(*Checkpoint) float6
 	return out
 }
 
-// both returns the pairs of two arms' checkpoints with equal training seeds on one data set, one pair
-// per seed.
-func (t *Table) both(task string, a, b results.Arm, number func(*Checkpoint) float64) (out [][2]*Checkpoint) {
+// checkpointPairs pairs the checkpoints of two arms that have the same training seed and data set.
+// It returns one pair for each seed.
+func (t *Table) checkpointPairs(task string, a, b results.Arm, number func(*Checkpoint) float64) (out [][2]*Checkpoint) {
 	seeds := map[int]bool{}
-	for _, x := range t.of(task, a, number) {
-		for _, y := range t.of(task, b, number) {
+	for _, x := range t.checkpointsWith(task, a, number) {
+		for _, y := range t.checkpointsWith(task, b, number) {
 			if x.Seed == y.Seed && x.Data == y.Data && !seeds[x.Seed] {
 				seeds[x.Seed] = true
 				out = append(out, [2]*Checkpoint{x, y})
@@ -298,15 +318,15 @@ func (t *Table) both(task string, a, b results.Arm, number func(*Checkpoint) flo
 	return out
 }
 
-// ofCheckpoints returns the evidence of differences of a number of checkpoints: one pair, or the mean
-// over training seeds if there are several. The note says what the interval of a single pair
-// covers.
+// ofCheckpoints returns the evidence of a number of single checkpoints: its difference
+// or, with several training seeds, the mean difference over them. The note is attached
+// to the number of a single checkpoint, and says where its interval comes from.
 func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidence {
 	return func(t *Table, _ Group, c Claim, b results.Arm) (out []Number) {
 		for _, task := range c.Tasks() {
 			var diffs []Estimate
 			var from []string
-			for _, x := range t.both(task, c.A, b, func(c *Checkpoint) float64 { return number(c).Value }) {
+			for _, x := range t.checkpointPairs(task, c.A, b, func(c *Checkpoint) float64 { return number(c).Value }) {
 				diffs, from = append(diffs, number(x[0]).Minus(number(x[1]))), union(from, x[0].ids, x[1].ids)
 			}
 			out = append(out, overTrainings(Number{What: Claimed + what, Place: Place{Task: task}, Of: c.A, Minus: b, From: from}, diffs, note))
@@ -315,12 +335,14 @@ func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidenc
 	}
 }
 
-// ofMeasure is ofCheckpoints for a number without an interval: only several training seeds give one.
+// ofMeasure is ofCheckpoints for a measure without an interval. Only several training
+// seeds give it one.
 func ofMeasure(what string) evidence {
-	return ofCheckpoints(what, "no interval", func(c *Checkpoint) Estimate { return lone(measureOf(what).of(c)) })
+	return ofCheckpoints(what, "no interval", func(c *Checkpoint) Estimate { return pointEstimate(measureOf(what).of(c)) })
 }
 
-// overTrainings returns the mean over training seeds, or the only number with its note.
+// overTrainings sets n to the mean of x over training seeds or, if there is only one,
+// to that estimate with the note.
 func overTrainings(n Number, x []Estimate, note string) Number {
 	if len(x) == 0 {
 		return n
@@ -339,20 +361,22 @@ func overTrainings(n Number, x []Estimate, note string) Number {
 	return n.put(MeanOf(values))
 }
 
-// worstComponent returns the smallest R² of any component of the state, for either arm.
+// worstComponent returns, for each arm and task, the smallest R² of a component of the
+// state. It is a value of each arm instead of a difference.
 func (t *Table) worstComponent(_ Group, c Claim, b results.Arm) (out []Number) {
 	worst := measureOf("r2_of_worst").of
 	for _, arm := range []results.Arm{c.A, b} {
 		for _, task := range c.Tasks() {
 			n := Number{What: Claimed + "r2_of_worst", Place: Place{Task: task}, Of: arm}
 			var least []Estimate
-			for _, x := range t.of(task, arm, func(c *Checkpoint) float64 {
+			// Any checkpoint with probes counts, even if the R² itself is not finite.
+			for _, x := range t.checkpointsWith(task, arm, func(c *Checkpoint) float64 {
 				if c.Probe == nil {
 					return math.NaN()
 				}
 				return 0
 			}) {
-				least, n.From = append(least, lone(worst(x))), union(n.From, x.ids)
+				least, n.From = append(least, pointEstimate(worst(x))), union(n.From, x.ids)
 			}
 			out = append(out, overTrainings(n, least, "no interval"))
 		}
@@ -360,24 +384,27 @@ func (t *Table) worstComponent(_ Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// ranking returns the difference of Kendall's τ, paired by start.
+// ranking returns the differences of Kendall's τ, paired by start.
 func (t *Table) ranking(_ Group, c Claim, b results.Arm) []Number {
 	return t.byStart(Tau, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Tau })
 }
 
-// rolloutError returns the difference of the rollout errors, each relative to its own latents.
+// rolloutError returns the differences of the rollout error, paired by start. Each
+// error is divided by the scale of its own model's latents, without which it would not
+// be comparable.
 func (t *Table) rolloutError(_ Group, c Claim, b results.Arm) []Number {
 	return t.byStart(RolloutError, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Error / r.Scale })
 }
 
-// byStart pairs two arms' rollouts by start. With several training seeds, the unit is the seed with
-// the mean over its starts.
+// byStart returns the mean difference of a number of rollouts, paired by start. With
+// one training seed the start is the unit. With several the seed is the unit, and its
+// value is the mean over its starts.
 func (t *Table) byStart(what string, c Claim, b results.Arm, number func(r *results.Rollout, i int) float64) (out []Number) {
 	for _, task := range c.Tasks() {
 		n := Number{What: Claimed + what, Place: Place{Task: task}, Of: c.A, Minus: b}
 		var seeds []Estimate
 		starts := 0
-		for _, x := range t.both(task, c.A, b, measureOf("rollout_starts").of) {
+		for _, x := range t.checkpointPairs(task, c.A, b, measureOf("rollout_starts").of) {
 			var diffs []float64
 			for i, s := range x[0].Rollout.PerStart {
 				for j, o := range x[1].Rollout.PerStart {
@@ -395,7 +422,8 @@ func (t *Table) byStart(what string, c Claim, b results.Arm, number func(r *resu
 	return out
 }
 
-// ratioOf returns the evidence of the ratio of two arms' costs, averaged over tasks.
+// ratioOf returns the evidence of the ratio of two checkpoints' costs, averaged over
+// tasks. The task is the unit of its interval.
 func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 	return func(t *Table, _ Group, c Claim, b results.Arm) []Number {
 		n := Number{What: Claimed + what, Of: c.A, Minus: b, Unit: "task"}
@@ -407,7 +435,8 @@ func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 				}
 				return math.NaN()
 			}
-			if all := t.both(task, c.A, b, positive); len(all) > 0 { // the cost does not depend on the seed
+			// The first seed is enough: cost does not depend on the weights.
+			if all := t.checkpointPairs(task, c.A, b, positive); len(all) > 0 {
 				x := all[0]
 				ratios, n.From = append(ratios, cost(x[0])/cost(x[1])), union(n.From, x[0].ids, x[1].ids)
 			}
@@ -422,7 +451,8 @@ func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 	}
 }
 
-// planTime returns the seconds of a plan, summed over tiers.
+// planTime returns the seconds that one plan takes, summed over tiers: the last entry
+// of Plans is this sum.
 func planTime(c *Checkpoint) float64 {
 	return ofTimes(func(t *results.CostTimes) float64 {
 		if len(t.Plans) == 0 {

@@ -13,10 +13,11 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// required are the columns that an arm in CSV must have. Columns named in Conditions are compared
-// too; others are ignored.
+// required lists the columns that the CSV file of an arm must have. Columns named like
+// one of Conditions are compared between the arms. All other columns are ignored.
 var required = []string{"set", "episode", "tier", "success"}
 
+// loadCSV reads an arm from a CSV file of limited size.
 func (a *Side) loadCSV(path string) error {
 	f, err := safefile.Open(path, safefile.MaxCSV)
 	if err != nil {
@@ -26,7 +27,8 @@ func (a *Side) loadCSV(path string) error {
 	return a.readCSV(f)
 }
 
-// readCSV reads a header and one outcome per line. success is 0, 1, true or false.
+// readCSV reads a header and one outcome per line. The column success contains 0, 1,
+// true or false. All outcomes get training seed 0, since a file holds one arm.
 func (a *Side) readCSV(in io.Reader) error {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace = true
@@ -64,15 +66,18 @@ func (a *Side) readCSV(in io.Reader) error {
 	return nil
 }
 
-// columns has the indices of the columns, -1 if absent.
+// columns holds the index of each column, -1 if the file does not have it.
 type columns struct {
 	set, episode, tier, success int
-	given                       []int // by index of the table of fields
+	fields                      []int // of every entry of the table fields
 }
 
+// findColumns reads the header, in any order and case. It returns an error if a
+// required column is missing or a known one is repeated.
 func findColumns(header []string) (c columns, err error) {
 	for i, h := range header {
-		header[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))) // spreadsheets write a byte order mark
+		// Spreadsheets write a byte order mark at the start of the file.
+		header[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")))
 	}
 	for _, known := range append(Conditions(), required...) {
 		if i := slices.Index(header, known); i >= 0 && slices.Contains(header[i+1:], known) {
@@ -93,12 +98,13 @@ func findColumns(header []string) (c columns, err error) {
 		if f.pair {
 			at = slices.Index(header, f.name)
 		}
-		c.given = append(c.given, at)
+		c.fields = append(c.fields, at)
 	}
 	return c, nil
 }
 
-// row parses one line. The CSV reader has checked that it has as many fields as the header.
+// row parses one line. The CSV reader guarantees that it has as many fields as the
+// header.
 func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err error) {
 	set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
 	if set == "" {
@@ -108,17 +114,17 @@ func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err
 		return u, set, e, o, err
 	}
 	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {
-		return u, set, e, o, fmt.Errorf("the episode %q is not an integer from 0 on", fields[c.episode])
+		return u, set, e, o, fmt.Errorf("the episode %q is not a non-negative integer", fields[c.episode])
 	}
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
 		return u, set, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
 	}
-	values := make([]string, len(c.given))
-	for i, at := range c.given {
+	values := make([]string, len(c.fields))
+	for i, at := range c.fields {
 		if at >= 0 {
 			values[i] = strings.TrimSpace(fields[at])
 		}
 	}
-	o.given.cell = &values
+	o.values.cell = &values
 	return u, set, e, o, nil
 }

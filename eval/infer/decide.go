@@ -6,36 +6,40 @@ import (
 	"scalewm/eval/stats"
 )
 
-// Range is the open interval of values that a claim allows for a number.
+// Range is the open interval in which a claim expects a number.
 type Range struct{ Lo, Hi float64 }
 
-// Verdict is the result of testing a claim.
+// Verdict is the outcome of comparing numbers with a claim.
 type Verdict string
 
-// Verdicts of a claim.
+// Verdicts of a claim. Undecided means that the data are not precise enough, or missing.
 const (
 	Holds     Verdict = "holds"
 	Fails     Verdict = "fails"
 	Undecided Verdict = "undecided"
 )
 
-// Need says how many of its numbers must be in range for a claim to hold.
+// Need is the number of its numbers that must be in the range for a claim to hold.
 type Need string
 
 // Needs of a claim.
 const (
-	All    Need = ""        // all of them
-	Most   Need = "most"    // more than half of them
-	NotAll Need = "not all" // at least one is out of range
+	All    Need = ""        // all numbers are in the range
+	Most   Need = "most"    // more than half are
+	NotAll Need = "not all" // at least one is not
 )
 
-// Stand tests one of several numbers against its range. It Holds if its 95 % interval is within
-// the range. It Fails if the interval is outside even after it was widened to cover all among
-// numbers at once (Bonferroni, normal approximation): a claim about many numbers should not fail
-// because one of them is out of range by chance. Without an interval it is Undecided.
+// Stand compares an estimate with the range that a claim states for it, as one of among
+// numbers of that claim. The result is Holds if the 95 % interval is inside the range. It
+// is Fails if the interval is outside the range even after it is widened so that it covers
+// all numbers at once (Bonferroni, normal distribution). Without an interval it is
+// Undecided.
+//
+// Only refutations are corrected for the number of intervals, because one of them refutes
+// a claim about all numbers; see Decide.
 func (e Estimate) Stand(r Range, among int) Verdict {
-	if !(e.Lo <= e.Hi) {
-		return Undecided // without an interval
+	if !(e.Lo <= e.Hi) { // NaN
+		return Undecided
 	}
 	wide := stats.Together(among)
 	lo, hi := e.Value-wide*(e.Value-e.Lo), e.Value+wide*(e.Hi-e.Value)
@@ -48,9 +52,12 @@ func (e Estimate) Stand(r Range, among int) Verdict {
 	return Undecided
 }
 
-// Decide returns the verdict on a claim from those on its numbers. A missing number is Undecided.
-// All holds only if every number does. That needs no correction for several tests: a claim that
-// is false for one number passes with at most the 2.5 % of that number.
+// Decide returns the verdict on a claim, given those on its numbers. Missing numbers
+// count as Undecided.
+//
+// All holds only if every number does. That needs no correction for the number of
+// intervals (an intersection-union test): if the claim is false for one number, it
+// passes with the 2.5 % of that number's interval at most.
 func (n Need) Decide(stands []Verdict) Verdict {
 	count := map[Verdict]int{}
 	for _, s := range stands {
@@ -84,16 +91,17 @@ func (n Need) Decide(stands []Verdict) Verdict {
 	return Undecided
 }
 
-// MeanOf returns the mean of independent units, such as training seeds or starts, with Student's
-// interval, which is NaN for fewer than two.
+// MeanOf returns the mean of independent units, such as training seeds or starts, with
+// Student's 95 % interval. The interval is NaN if there are fewer than two.
 func MeanOf(x []float64) Estimate {
 	mean, _ := stats.MeanSD(x)
 	iv := stats.StudentMean(x, 0.95)
 	return Estimate{mean, iv.Lo, iv.Hi}
 }
 
-// Minus returns the difference of two estimates, treated as independent (square-and-add,
-// docs/sources.md#newcombe). The interval is too wide if they share frames or episodes.
+// Minus returns the difference of two estimates as if they were independent. It
+// combines the distances of the limits in squares (docs/sources.md#newcombe). If both
+// share frames or episodes, the interval is too wide.
 func (e Estimate) Minus(o Estimate) Estimate {
 	d := e.Value - o.Value
 	return Estimate{d, d - math.Hypot(e.Value-e.Lo, o.Hi-o.Value), d + math.Hypot(e.Hi-e.Value, o.Value-o.Lo)}

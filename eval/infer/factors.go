@@ -9,21 +9,23 @@ import (
 	"scalewm/eval/results"
 )
 
-// Kinds of numbers that show the effect of one setting. A block that varies a main block is
-// compared with it on the cells whose places both have. The numbers of the main block are
-// FactorMain, those of the varying block Factor; the Settings of both are those of the varying
-// block. If a task and solver have several main blocks, their numbers are FactorAll. Each kind
-// has successes by arm, one difference and a count of seeds (see factor).
+// Kinds of numbers that show the effect of varying one setting. They are prefixes, see
+// factor. A block that varies a main block is compared with it on the slots that both
+// have: Factor is about the varied block and FactorMain about the main one, and both have
+// the settings of the varied block as their place. FactorAll is about main blocks of one
+// task and solver that differ in more than factors.
 const (
 	Factor     = "factor"
 	FactorMain = "factor_main"
 	FactorAll  = "factor_all"
 )
 
-// factors adds the numbers of all factors.
+// factors adds these numbers for all blocks.
 func (t *Table) factors(o Options) {
 	o.MeanOnly = true
 	for _, b := range t.Blocks {
+		// The solver of a number is that of the table without the suffix of MPPI at stock
+		// temperature, which is a setting here like the others.
 		same := func(x *Block) bool { return x != b && x.Main == nil && x.Task == b.Task && x.Solver == b.Solver }
 		p := Place{Task: b.Task, Solver: strings.TrimSuffix(b.Solver, "-stock"), Settings: b.Settings}
 		if b.Main == nil {
@@ -35,15 +37,16 @@ func (t *Table) factors(o Options) {
 		if b.Solver == results.StockMPPI {
 			p.Settings = strings.TrimPrefix(p.Settings+", stock temperature", ", ")
 		}
-		if main := b.Main.within(b, o); len(main.Tiers) > 0 {
+		if main := b.Main.restrictedTo(b, o); len(main.Tiers) > 0 {
 			t.factor(FactorMain, p, cmp.Or(b.Main.Settings, "the main setting"), main)
-			t.factor(Factor, p, p.Settings, b.within(b.Main, o))
+			t.factor(Factor, p, p.Settings, b.restrictedTo(b.Main, o))
 		}
 	}
 }
 
-// within returns a block with those cells of b whose places another block has too.
-func (b *Block) within(other *Block, o Options) *Block {
+// restrictedTo returns the block of those cells of b whose slots the other block has too.
+// Only then does the comparison of two settings not mix in other tiers, sets or seeds.
+func (b *Block) restrictedTo(other *Block, o Options) *Block {
 	w := &Block{Place: b.Place, cells: maps.Clone(b.cells)}
 	maps.DeleteFunc(w.cells, func(s slot, _ results.Cell) bool { _, both := other.cells[s]; return !both })
 	w.arrange(nil)
@@ -51,11 +54,14 @@ func (b *Block) within(other *Block, o Options) *Block {
 	return w
 }
 
-// factor adds the numbers of a block of factors: the success of its arms averaged over tiers, which
-// their Tier lists, its headline difference, and the number of its training seeds, with the
-// block's name as a note.
+// factor adds the numbers of one side of such a comparison, for the place p and the
+// tiers of b: the arms' successes averaged over these tiers (what_success), the
+// difference of the headline pair (what_difference), and the number of training seeds
+// (what_seeds), with the name of the setting as a note.
 func (t *Table) factor(what string, p Place, name string, b *Block) {
 	p.Tier = strings.Join(b.Averaged(), ", ")
+	// Success adds one number for each tier and seed. A table on the side keeps those that
+	// are not needed out of t.
 	scores := &Table{byKey: map[key]*Number{}}
 	scores.success(b)
 	seeds, from := map[int]bool{}, []string(nil)
@@ -73,7 +79,9 @@ func (t *Table) factor(what string, p Place, name string, b *Block) {
 	n := Number{What: what + "_difference", Place: p}
 	if c := b.Headline(); c != nil {
 		n = b.difference(n.What, c, c.Mean)
-		n.Place, n.Of, n.Minus = p, results.Arm{}, results.Arm{} // one per block, whatever arms its headline compares
+		// Without arms in the key, a view finds the one difference of a block without
+		// knowing its headline.
+		n.Place, n.Of, n.Minus = p, results.Arm{}, results.Arm{}
 		n.Notes = []string{c.A + " minus " + c.B}
 	}
 	t.add(n)

@@ -11,38 +11,41 @@ import (
 	"scalewm/model"
 )
 
-// role is how comparisons treat a field of a cell.
+// role is the role of a field of a cell in comparisons.
 type role int
 
 const (
-	ofPlace    role = iota // what was evaluated: task, solver, tier, set
-	ofArm                  // who acted
-	ofSettings             // how it was evaluated: cells that differ in it are in different blocks
-	ofResult               // what the evaluation gave
+	ofPlace    role = iota // part of the place of an outcome: task, solver, tier, set
+	ofArm                  // identifies who acts
+	ofSettings             // a condition of the evaluation; cells that differ get separate blocks
+	ofResult               // an outcome, which no block depends on
 )
 
-// field describes a value of a cell or of one of its rows, as text. An empty text is unknown,
-// and agrees with any other.
+// field describes one field of a cell or of its rows. Its values are texts; the empty text
+// means that the cell does not have the field, and agrees with every value.
 type field struct {
 	name string // in CSV, and in the JSON of a spec
 	role role
 	of   func(c results.Cell, r results.Row) string
-	pair bool // two outcomes may be paired only if they agree in it
-	plan bool // only planners have it; random actions do not
-	row  bool // may differ between the rows of a cell
-	// per is set if the value may differ between tiers, sets or methods within one block. It
-	// returns the tier, set or method to which the value belongs.
+	pair bool // outcomes may be paired only if they have equal values
+	plan bool // of planners; other arms do not have it
+	row  bool // differs from row to row
+	// per returns the tier, set or method to which the value of a setting belongs, if
+	// cells of one block may differ in it. Values are then compared within equal keys.
 	per func(s results.Spec) string
-	// open: a cell without a value fits any value, instead of having an unknown one.
+	// open means that a cell without the setting belongs to all settings that it
+	// otherwise agrees with, instead of to settings with an unknown value.
 	open bool
-	// usual is set for factors, settings that studies vary. It is the value of the main setting.
-	usual string
-	say   string // the setting in words, with %s for its value
+	// usual is the default of a factor: a setting that may be varied for a study. It is
+	// empty for settings that are not factors.
+	usual  string
+	format string // format of the setting for readers; %s is its value
 }
 
-// fields is the table of all fields. It contains every field of results.Spec except the
-// schema, so two different cells always differ in place, arm or settings. A test compares it
-// with the type.
+// fields describes all fields of cells. Every field of results.Spec except its schema is in
+// the table (a test checks this). Two different cells therefore differ in place, arm or
+// settings, and never get the same slot of a block. The order is that of names of settings
+// in reports, and those that differ from row to row are last.
 var fields = slices.Concat([]field{
 	{name: "task", role: ofPlace, pair: true, of: func(c results.Cell, _ results.Row) string { return c.Spec.Task }},
 	{name: "solver", role: ofPlace, of: func(c results.Cell, _ results.Row) string { return c.Spec.Solver }},
@@ -56,42 +59,44 @@ var fields = slices.Concat([]field{
 	{name: "weights", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Weights }},
 	{name: "code", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Code }},
 }, rules(), []field{
-	{name: "data", role: ofSettings, pair: true, say: "data %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Data }},
-	{name: "recipe", role: ofSettings, plan: true, say: "recipe %s", per: alone, of: func(c results.Cell, _ results.Row) string { return c.Spec.Recipe }},
-	{name: "backbone", role: ofSettings, plan: true, say: "backbone %s", per: alone, of: func(c results.Cell, _ results.Row) string { return c.Spec.Backbone }},
-	{name: "episodes", role: ofSettings, say: "%s episodes a set", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Episodes) }},
-	{name: "set_hash", role: ofSettings, pair: true, say: "starts %s", per: func(s results.Spec) string { return s.Set }, of: func(c results.Cell, _ results.Row) string { return c.Spec.SetHash }},
+	{name: "data", role: ofSettings, pair: true, format: "data %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Data }},
+	{name: "recipe", role: ofSettings, plan: true, format: "recipe %s", per: ungrouped, of: func(c results.Cell, _ results.Row) string { return c.Spec.Recipe }},
+	{name: "backbone", role: ofSettings, plan: true, format: "backbone %s", per: ungrouped, of: func(c results.Cell, _ results.Row) string { return c.Spec.Backbone }},
+	{name: "episodes", role: ofSettings, format: "%s episodes a set", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Episodes) }},
+	{name: "set_hash", role: ofSettings, pair: true, format: "starts %s", per: func(s results.Spec) string { return s.Set }, of: func(c results.Cell, _ results.Row) string { return c.Spec.SetHash }},
 	{name: "device", role: ofResult, pair: true, plan: true, of: func(c results.Cell, _ results.Row) string { return c.Result.Device }},
-	{name: "candidates", role: ofSettings, pair: true, plan: true, say: "%s candidates", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Candidates) }},
-	{name: "iterations", role: ofSettings, pair: true, plan: true, say: "%s iterations", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
-	{name: "elites", role: ofSettings, pair: true, plan: true, say: "%s elites", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Elites) }},
-	{name: "actions", role: ofSettings, plan: true, say: "actions scaled as the %s's", of: func(c results.Cell, _ results.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
+	{name: "candidates", role: ofSettings, pair: true, plan: true, format: "%s candidates", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Candidates) }},
+	{name: "iterations", role: ofSettings, pair: true, plan: true, format: "%s iterations", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
+	{name: "elites", role: ofSettings, pair: true, plan: true, format: "%s elites", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Elites) }},
+	{name: "actions", role: ofSettings, plan: true, format: "actions scaled as the %s's", of: func(c results.Cell, _ results.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
 	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},
 	{name: "trajectory", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Trajectory) }},
 	{name: "start", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Start) }},
 })
 
-// device is the index of the only condition whose difference is noted and does not prevent
-// pairing. The kind of device may change the last bits of a result, which is no reason to
-// discard the pairs.
+// device is the index of the kind of device in fields, the one condition of pairing that
+// only causes a note when it differs. Results on different kinds differ in the last bits,
+// which does not justify dropping the pairs. Options.SameDevice makes it a requirement.
 var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "device" })
 
-// firstOfRow is the index of the first field that may differ between rows. All fields after it
-// do too.
+// firstOfRow is the index of the first field that differs from row to row. All fields
+// after it do too.
 var firstOfRow = slices.IndexFunc(fields, func(f field) bool { return f.row })
 
-// alone returns the method if it belongs to no group, else "". Such a method (DINO-WM) has its
-// own recipe and encoder, and is compared with methods of any recipe.
-func alone(s results.Spec) string {
+// ungrouped returns the name of a method that belongs to no group, and "" for others.
+// Methods of a group share recipe and encoder. A method without a group has its own,
+// and is compared with methods whose values differ.
+func ungrouped(s results.Spec) string {
 	if model.MethodOf(s.Method).Group != "" {
 		return ""
 	}
 	return s.Method
 }
 
+// tier is the per function of settings that differ between tiers.
 func tier(s results.Spec) string { return s.Tier }
 
-// number formats a positive number, "" for zero.
+// number formats a positive number; 0 means that there is none.
 func number(x float64) string {
 	if x == 0 {
 		return ""
@@ -99,10 +104,10 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// rules returns the fields of results.Settings.
+// rules returns the fields for the settings in results.Settings.
 func rules() (out []field) {
 	for _, s := range results.Settings {
-		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, say: s.Say,
+		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, format: s.Say,
 			of: func(c results.Cell, _ results.Row) string { return s.Value(c.Spec.Rules) }}
 		if s.Name == "temperature" {
 			f.of = temperature
@@ -112,10 +117,10 @@ func rules() (out []field) {
 	return out
 }
 
-// temperature returns MPPI's temperature, "" for a method without a group at the stock
-// temperature. The temperature is shared only within a group of methods. A method of no
-// group has costs on another scale, always plans at the stock temperature, and is compared
-// with methods at any.
+// temperature returns the value of MPPI's temperature. Only methods of a group share it
+// (docs/sources.md#mppi-temperature). The costs of a method without a group have
+// another scale; at the stock temperature it has no value, and so is compared with
+// methods at any temperature.
 func temperature(c results.Cell, _ results.Row) string {
 	if c.Spec.Temperature == results.StockTemperature && model.MethodOf(c.Spec.Method).Group == "" {
 		return ""
@@ -123,13 +128,13 @@ func temperature(c results.Cell, _ results.Row) string {
 	return number(c.Spec.Temperature)
 }
 
-// fieldNamed returns the field of a name, which must be in the table.
+// fieldNamed returns the field with a name, which must exist.
 func fieldNamed(name string) field {
 	return fields[slices.IndexFunc(fields, func(f field) bool { return f.name == name })]
 }
 
-// value returns a cell's value of a field, "" for fields of rows and for planner fields of cells
-// without a planner.
+// value returns a cell's value of the field, "" for fields of rows and for planner
+// settings of an arm that does not search.
 func (f field) value(c results.Cell) string {
 	if f.row || f.plan && c.Spec.Solver == "" {
 		return ""
@@ -137,16 +142,16 @@ func (f field) value(c results.Cell) string {
 	return f.of(c, results.Row{})
 }
 
-// words formats a value of a setting.
+// words formats a value of a setting for readers.
 func (f field) words(value string) string {
 	if value == unknown {
 		return strings.ReplaceAll(f.name, "_", " ") + " unknown"
 	}
-	return fmt.Sprintf(f.say, short(value))
+	return fmt.Sprintf(f.format, short(value))
 }
 
-// Conditions returns the names of the fields that must agree between the two outcomes of a
-// pair. They are also columns of an arm in CSV.
+// Conditions returns the names of the fields that must agree in both arms of a pair. An
+// arm in CSV may have them as columns.
 func Conditions() (names []string) {
 	for _, f := range fields {
 		if f.pair {
@@ -156,22 +161,24 @@ func Conditions() (names []string) {
 	return names
 }
 
-// given holds the values of all fields for one outcome. A folder has millions of outcomes, so
-// it points to the values that the rows of a cell share, and to the row.
-type given struct {
-	cell *[]string    // values of the fields before firstOfRow, or of all
-	row  *results.Row // gives the values of the fields from firstOfRow on
+// fieldValues gives access to one outcome's values of the table fields. The values that all rows
+// of a cell share are computed once; those of the row are computed when they are needed. A
+// folder can have millions of outcomes, so each holds only two pointers.
+type fieldValues struct {
+	cell *[]string    // values of the first fields, or of all if row is nil
+	row  *results.Row // source of the others
 }
 
-// of returns the value of the field at an index of the table.
-func (g given) of(i int) string {
+// of returns the value of fields[i].
+func (g fieldValues) of(i int) string {
 	if i < len(*g.cell) {
 		return (*g.cell)[i]
 	}
 	return fields[i].of(results.Cell{}, *g.row)
 }
 
-// ofCell returns the values that all rows of a cell share.
+// ofCell returns the values that all rows of a cell share: those of the fields before
+// firstOfRow.
 func ofCell(c results.Cell) *[]string {
 	values := make([]string, firstOfRow)
 	for i := range values {
@@ -180,21 +187,22 @@ func ofCell(c results.Cell) *[]string {
 	return &values
 }
 
-// unplanned returns g without the values that only planners have. An arm in CSV that names no
-// tier is compared with every tier, like random actions.
-func (g given) unplanned() given {
+// unplanned returns g without the values of planners' fields. An arm in CSV without a
+// tier may name such columns; it is compared with every tier all the same, like random
+// actions.
+func (g fieldValues) unplanned() fieldValues {
 	values := make([]string, len(fields))
 	for i, f := range fields {
 		if !f.plan {
 			values[i] = g.of(i)
 		}
 	}
-	return given{cell: &values}
+	return fieldValues{cell: &values}
 }
 
-// unlike returns an error that names the first condition in which two outcomes differ, or
-// nil. With sameDevice, the kind of device is a condition too.
-func (g given) unlike(o given, sameDevice bool) error {
+// mismatch returns an error that names the first condition in which two outcomes differ,
+// or nil. Missing values agree with every value.
+func (g fieldValues) mismatch(o fieldValues, sameDevice bool) error {
 	for i, f := range fields {
 		if !f.pair {
 			continue
@@ -206,7 +214,7 @@ func (g given) unlike(o given, sameDevice bool) error {
 	return nil
 }
 
-// short returns the first 12 characters of a hash, and any other value unchanged.
+// short returns the first characters of a hash, and any other value unchanged.
 func short(value string) string {
 	if len(value) < 32 {
 		return value

@@ -12,21 +12,21 @@ import (
 	"scalewm/model"
 )
 
-// Checkpoint has the results of all analyses of one checkpoint on one kind of device.
+// Checkpoint holds all analyses of one checkpoint on one kind of device and data set.
 type Checkpoint struct {
 	results.Arm
 	Task, Protocol, Weights, Device, Data string
 	Seed                                  int
-	// Settings says in words how it differs from other checkpoints of its arm and seed. Its numbers
-	// have these Settings.
+	// Settings describe what distinguishes the checkpoint from others of its arm and seed,
+	// for readers. They are the Settings of the place of its numbers.
 	Settings string
-	Several  bool     // its arm has several training seeds in the folder
-	Left     []string // results that are not shown, and why
+	Several  bool     // its arm has several training seeds
+	Left     []string // notes on results that are not shown
 	results.Results
-	ids []string
+	ids []string // of the analyses
 }
 
-// Title returns the checkpoint's name.
+// Title returns the checkpoint's name for readers.
 func (c *Checkpoint) Title() string {
 	s := words.Arm(c.Arm)
 	if c.Several {
@@ -38,11 +38,11 @@ func (c *Checkpoint) Title() string {
 	return s
 }
 
-// Place returns the place of its numbers.
+// Place returns the place of the checkpoint's numbers.
 func (c *Checkpoint) Place() Place { return Place{Task: c.Task, Settings: c.Settings} }
 
-// take adds a result. Of rollouts with several settings it keeps the one with the most candidates
-// in total.
+// take adds a result. Of several rollouts it keeps the one with the most candidates in
+// total, and notes the other.
 func (c *Checkpoint) take(a results.Analysis) {
 	r := a.Results
 	if old := c.Rollout; old != nil && r.Rollout != nil {
@@ -57,7 +57,8 @@ func (c *Checkpoint) take(a results.Analysis) {
 	c.ids = append(c.ids, a.ID)
 }
 
-// Checkpoints returns a task's checkpoints that were analysed, in the order of tables.
+// Checkpoints returns the checkpoints of a task with their analyses, in the order of
+// tables. It computes them once; it is not safe for concurrent use.
 func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
 	if all, ok := t.checkpoints[task]; ok {
 		return all
@@ -85,6 +86,9 @@ func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
 	slices.SortFunc(all, func(a, b *Checkpoint) int {
 		return cmp.Or(results.CompareArms(a.Arm, b.Arm), a.Seed-b.Seed, cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Weights, b.Weights), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Data, b.Data))
 	})
+	// Describe a checkpoint by those properties only in which it differs from others of
+	// its arm. The data set is compared with all checkpoints of the task, because it decides
+	// whether numbers of different arms are comparable.
 	for _, c := range all {
 		differ := func(of func(*Checkpoint) string) bool {
 			return slices.ContainsFunc(all, func(o *Checkpoint) bool { return o.Arm == c.Arm && of(o) != of(c) })
@@ -99,6 +103,7 @@ func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
 		if differ(func(o *Checkpoint) string { return o.Protocol }) {
 			say("%s", c.Protocol)
 		}
+		// The hash of the weights is shown only if nothing more readable differs.
 		if differ(func(o *Checkpoint) string { return fmt.Sprint(o.Seed, o.Protocol, o.Weights) }) && !differ(func(o *Checkpoint) string { return fmt.Sprint(o.Seed, o.Protocol) }) {
 			say("weights %.8s", c.Weights)
 		}
@@ -112,8 +117,9 @@ func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
 	return all
 }
 
-// R2 names the number for the R² of a probe (ridge, mlp) that predicts a component of the task state,
-// or "mean", from the first k principal components (all of them for k = 0).
+// R2 returns the What of the R² of a probe (ridge or mlp) that reads a component of the
+// task state, or "mean" for the mean over components, from the first k principal
+// components of the latents. k = 0 stands for all of them.
 func R2(probe string, k int, component string) string {
 	if k == 0 {
 		return fmt.Sprintf("r2_%s_all_%s", probe, component)
@@ -121,16 +127,17 @@ func R2(probe string, k int, component string) string {
 	return fmt.Sprintf("r2_%s_%d_%s", probe, k, component)
 }
 
-// ProbeSizes are the numbers of components in the paper's figure.
+// ProbeSizes are the numbers of principal components in the paper's figure.
 var ProbeSizes = []int{2, 4, 8}
 
-// r2 returns that R², NaN if it was not measured.
+// r2 returns the value that R2 names, or NaN if it was not measured.
 func (c *Checkpoint) r2(probe string, k int, component string) float64 {
 	r2 := math.NaN()
 	if c.Probe == nil {
 		return r2
 	}
-	for _, s := range c.Probe.Scores { // ascending in k; the last one uses all components
+	// Scores ascend in k. For k = 0 the loop therefore ends with that of all components.
+	for _, s := range c.Probe.Scores {
 		if s.Probe == probe && s.Component == component && (k == 0 || s.K == k) {
 			r2 = float64(s.R2)
 		}
@@ -138,12 +145,17 @@ func (c *Checkpoint) r2(probe string, k int, component string) float64 {
 	return r2
 }
 
-// measure is a number of a checkpoint, with the function that returns it, or NaN if it was not
-// measured.
+// measure is a number that is computed from a checkpoint's analyses.
 type measure struct {
-	what, title string // title: set if the report correlates it with success
-	of          func(*Checkpoint) float64
+	what string
+	// title names the measure for readers if the report correlates it with success.
+	// Otherwise it is empty.
+	title string
+	of    func(*Checkpoint) float64 // NaN if it was not measured
 }
+
+// The following functions adapt a number of one analysis to a number of a checkpoint,
+// which is NaN if the checkpoint lacks the analysis.
 
 func ofSpectrum(of func(*results.Spectrum) float64) func(*Checkpoint) float64 {
 	return func(c *Checkpoint) float64 {
@@ -190,8 +202,9 @@ func ofStep(of func(*results.StepTime) float64) func(*Checkpoint) float64 {
 	})
 }
 
-// measures has the numbers of a checkpoint. Those with an interval, and those of probes, are added
-// separately.
+// measures lists the numbers of a checkpoint that have no interval of their own. The
+// alignments, the probes by component and the plan times are added in measured; an entry
+// that is there too has the same key, so the first number of this key stays.
 var measures = []measure{
 	{Spearman, "rank alignment", func(c *Checkpoint) float64 { return rho(c).Value }},
 	{"participation_ratio", "participation ratio", ofSpectrum(func(s *results.Spectrum) float64 { return s.Participation })},
@@ -203,25 +216,29 @@ var measures = []measure{
 	{Tau, "rollout τ", ofRollout(func(r *results.Rollout) float64 { return r.Tau })},
 	{"tau_of_encoded", "τ of encoded goals against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Encoded.Tau })},
 	{"tau_of_predicted", "τ of predicted costs against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Total.Tau })},
-	{"leading_variance", "", ofSpectrum(func(s *results.Spectrum) float64 { // share of the first 8 directions
+	// Share of the variance in the first 8 principal directions.
+	{"leading_variance", "", ofSpectrum(func(s *results.Spectrum) float64 {
 		sum := 0.0
 		for _, v := range s.Eigenvalues[:min(8, len(s.Eigenvalues))] {
 			sum += v
 		}
 		return sum
 	})},
-	{"r2_of_leading", "", func(c *Checkpoint) float64 { // R² from the first 2, 4 and 8 components, averaged
+	// R² of the first 2, 4 and 8 components, averaged.
+	{"r2_of_leading", "", func(c *Checkpoint) float64 {
 		sum := 0.0
 		for _, k := range ProbeSizes {
 			sum += c.r2("ridge", k, "mean")
 		}
 		return sum / float64(len(ProbeSizes))
 	}},
-	{"r2_of_worst", "", func(c *Checkpoint) float64 { // smallest R² of any component of the state, from all latent components
+	// Smallest R² of a component of the state, read from all principal components. An R²
+	// that is NaN does not count.
+	{"r2_of_worst", "", func(c *Checkpoint) float64 {
 		worst := math.Inf(1)
 		if c.Probe != nil {
 			for _, s := range c.Probe.Scores {
-				if v := c.r2("ridge", 0, s.Component); s.Component != "mean" && v < worst { // NaN is not
+				if v := c.r2("ridge", 0, s.Component); s.Component != "mean" && v < worst {
 					worst = v
 				}
 			}
@@ -239,18 +256,20 @@ var measures = []measure{
 	{"plan_tflop", "", ofCost(func(c *results.Cost) float64 { return c.Tiers[len(c.Tiers)-1].FLOP / 1e12 })},
 }
 
-// PlanSeconds names the number of seconds of one plan at a tier, or summed over tiers (SumOfTiers).
+// PlanSeconds is the What of the seconds that one plan takes at a tier, or summed over
+// tiers (the tier SumOfTiers).
 const (
 	PlanSeconds = "plan_seconds"
 	SumOfTiers  = "sum"
 )
 
-// measureOf returns the measure of a name.
+// measureOf returns the measure with a What, which must exist.
 func measureOf(what string) measure {
 	return measures[slices.IndexFunc(measures, func(m measure) bool { return m.what == what })]
 }
 
-// rho returns the rank alignment with the full state.
+// rho returns the rank correlation of latent and state distances, with the full state.
+// Rank[0] has the full state.
 func rho(c *Checkpoint) Estimate {
 	if len(c.Rank) == 0 {
 		return Estimate{math.NaN(), math.NaN(), math.NaN()}
@@ -259,7 +278,7 @@ func rho(c *Checkpoint) Estimate {
 	return Estimate{float64(r.Spearman), float64(r.Lo), float64(r.Hi)}
 }
 
-// measure adds the numbers of all analysed checkpoints.
+// measure adds the numbers of all checkpoints.
 func (t *Table) measure() {
 	for _, task := range t.analysed() {
 		all := t.Checkpoints(task)
@@ -270,7 +289,7 @@ func (t *Table) measure() {
 	}
 }
 
-// analysed returns the tasks that have analyses.
+// analysed returns the tasks that have analyses, in the order of tables.
 func (t *Table) analysed() (tasks []string) {
 	for _, a := range t.Analyses {
 		tasks = append(tasks, a.Spec.Task)
@@ -279,7 +298,8 @@ func (t *Table) analysed() (tasks []string) {
 	return slices.Compact(tasks)
 }
 
-// Aligned names an alignment with another state than the full one.
+// Aligned returns the What of an alignment (Spearman or "pearson") with a task state.
+// The full state has no suffix.
 func Aligned(what, state string) string {
 	if state == "" || state == results.DefaultQ {
 		return what
@@ -287,27 +307,30 @@ func Aligned(what, state string) string {
 	return what + "_" + state
 }
 
+// measured adds the numbers of one checkpoint.
 func (t *Table) measured(c *Checkpoint) {
 	n := Number{Place: c.Place(), Of: c.Arm, Seed: &c.Seed, From: c.ids}
 	for _, r := range c.Rank {
 		x := n.put(Estimate{float64(r.Spearman), float64(r.Lo), float64(r.Hi)})
 		x.What, x.N, x.Unit = Aligned(Spearman, r.Q), r.N, "frame"
 		t.add(x)
-		x = n.put(lone(float64(r.Pearson)))
+		x = n.put(pointEstimate(float64(r.Pearson)))
 		x.What, x.N, x.Unit = Aligned("pearson", r.Q), r.N, "frame"
 		t.add(x)
 	}
 	for _, m := range measures {
 		if v := m.of(c); !math.IsNaN(v) && !math.IsInf(v, 0) {
-			x := n.put(lone(v))
+			x := n.put(pointEstimate(v))
 			x.What = m.what
 			t.add(x)
 		}
 	}
 	if c.Probe != nil {
 		for _, s := range c.Probe.Scores {
+			// One number for k components, and one for all, whose number of components
+			// differs between models.
 			for what, v := range map[string]float64{R2(s.Probe, s.K, s.Component): float64(s.R2), R2(s.Probe, 0, s.Component): c.r2(s.Probe, 0, s.Component)} {
-				x := n.put(lone(v))
+				x := n.put(pointEstimate(v))
 				x.What, x.N, x.Unit = what, c.Probe.N, "frame"
 				t.add(x)
 			}
@@ -315,16 +338,17 @@ func (t *Table) measured(c *Checkpoint) {
 	}
 	if c.Cost != nil && c.Cost.Times != nil {
 		for _, p := range c.Cost.Times.Plans {
-			x := n.put(lone(p.Seconds))
+			x := n.put(pointEstimate(p.Seconds))
 			x.What, x.Tier = PlanSeconds, p.Tier
 			t.add(x)
 		}
 	}
 }
 
-// changes adds how much a checkpoint's rollouts differ from the baseline's of the same training
-// seed. As in the paper the change is in percent, or a difference (unit "") for numbers near 0.
-// The p-value is that of Wilcoxon's test over the starts that both have.
+// changes adds how the rollouts of a checkpoint differ from those of the baseline with
+// the same training seed, protocol and data. The change is in percent. If the
+// baseline's value is near 0 it is a difference, as in the paper, and its unit is "".
+// The p-value is that of Wilcoxon's signed-rank test over the starts that both have.
 func (t *Table) changes(c *Checkpoint, all []*Checkpoint) {
 	at := slices.IndexFunc(all, func(b *Checkpoint) bool {
 		return b.Arm == baseline && c.Arm != baseline && b.Seed == c.Seed && b.Protocol == c.Protocol && b.Data == c.Data && b.Rollout != nil
@@ -340,6 +364,7 @@ func (t *Table) changes(c *Checkpoint, all []*Checkpoint) {
 
 var baseline = results.Arm{Method: model.Baseline}
 
+// change adds the change of a value x compared with the baseline's.
 func (t *Table) change(n Number, what string, x, base, p float64) {
 	n.What, n.P = what+"_change", some(p)
 	if math.Abs(base) < 0.05 {
@@ -350,8 +375,8 @@ func (t *Table) change(n Number, what string, x, base, p float64) {
 	t.add(n)
 }
 
-// overStarts returns the p-value of Wilcoxon's test of the differences in τ over the starts that both
-// have, NaN if none differs.
+// overStarts returns the p-value of Wilcoxon's test of the differences in τ, paired by
+// start. It is NaN if no start differs.
 func overStarts(a, b *results.Rollout) float64 {
 	var diffs []float64
 	for _, x := range a.PerStart {
@@ -367,10 +392,11 @@ func overStarts(a, b *results.Rollout) float64 {
 	return stats.SignedRankExact(diffs)
 }
 
-// lone returns an estimate without an interval.
-func lone(x float64) Estimate { return Estimate{x, math.NaN(), math.NaN()} }
+// pointEstimate returns an estimate without an interval.
+func pointEstimate(x float64) Estimate { return Estimate{x, math.NaN(), math.NaN()} }
 
-// Measures returns the measures that the report correlates with success: name and title.
+// Measures returns the What and the title of each measure that the report correlates
+// with success.
 func Measures() (out [][2]string) {
 	for _, m := range measures {
 		if m.title != "" {
@@ -380,18 +406,20 @@ func Measures() (out [][2]string) {
 	return out
 }
 
-// Predicts names the rank correlation of a measure with success over checkpoints.
+// Predicts returns the What of the rank correlation of a measure with success, over the
+// checkpoints of a task.
 func Predicts(what string) string { return what + "_against_success" }
 
-// Within names the same correlation of deviations from the mean of each method, so that differences
-// between methods do not count.
+// Within returns the What of the same correlation after the mean of its method was
+// subtracted from every value. It shows whether the measure predicts success among
+// checkpoints of one method, or merely distinguishes methods.
 func Within(what string) string { return what + "_against_success_within_methods" }
 
-// Methods names the number of methods in that correlation.
+// Methods returns the What of the number of methods behind these correlations.
 func Methods(what string) string { return what + "_against_success_methods" }
 
-// predict adds these correlations for each task and measure with at least six checkpoints, and their
-// mean over tasks if there are several.
+// predict adds these correlations for each task and measure with at least six checkpoints,
+// and their mean over tasks if there are several.
 func (t *Table) predict(g Group) {
 	type found struct {
 		all, within Number
@@ -401,6 +429,8 @@ func (t *Table) predict(g Group) {
 	for _, task := range Tasks(g.Main()) {
 		success, blocks := t.successOf(g.Main(), task), 0
 		all := slices.DeleteFunc(slices.Clone(t.Checkpoints(task)), func(c *Checkpoint) bool { return len(success[c.Weights]) == 0 || c.Floor() })
+		// The success of a checkpoint is its mean over blocks. Only checkpoints with all
+		// blocks are comparable; incomplete ones are dropped below.
 		for _, c := range all {
 			blocks = max(blocks, len(success[c.Weights]))
 		}
@@ -435,19 +465,20 @@ func (t *Table) predict(g Group) {
 			for _, f := range of {
 				all, within, methods = append(all, f.all), append(within, f.within), max(methods, f.methods)
 			}
-			t.addPrediction(m.what, together(all), together(within), methods)
+			t.addPrediction(m.what, meanOverTasks(all), meanOverTasks(within), methods)
 		}
 	}
 }
 
+// addPrediction adds both correlations of a measure and their number of methods.
 func (t *Table) addPrediction(what string, all, within Number, methods int) {
 	t.add(all)
 	t.add(within)
 	t.add(Number{What: Methods(what), Place: all.Place, Value: some(float64(methods)), From: all.From})
 }
 
-// successOf returns the mean success of a task's checkpoints in each block, by the hash of their
-// weights.
+// successOf returns, by the hash of the weights, the successes of a task's checkpoints:
+// one for each block, averaged over tiers.
 func (t *Table) successOf(blocks []*Block, task string) map[string][]float64 {
 	out := map[string][]float64{}
 	for _, b := range blocks {
@@ -460,7 +491,7 @@ func (t *Table) successOf(blocks []*Block, task string) map[string][]float64 {
 	return out
 }
 
-// centred returns the deviations of values from the mean of their group.
+// centred returns the deviations of x from the mean of each value's group.
 func centred(x []float64, groups []results.Arm) []float64 {
 	sum, n := map[results.Arm]float64{}, map[results.Arm]float64{}
 	for i, g := range groups {
@@ -474,9 +505,10 @@ func centred(x []float64, groups []results.Arm) []float64 {
 	return out
 }
 
-// together returns the mean of correlations over tasks after Fisher's transformation, weighted by
-// their numbers of checkpoints.
-func together(of []Number) Number {
+// meanOverTasks averages a rank correlation over the tasks that have it, after Fisher's
+// transformation, which makes its distribution nearly normal. Tasks are weighted by
+// their checkpoints.
+func meanOverTasks(of []Number) Number {
 	out := Number{What: of[0].What, Place: Place{Settings: of[0].Settings}, Unit: of[0].Unit}
 	var z, variance, weights float64
 	for _, n := range of {
@@ -485,7 +517,8 @@ func together(of []Number) Number {
 			continue
 		}
 		w, own := float64(n.N), stats.FisherZ(*n.Value, n.N)
-		half := min(own-math.Atanh(Or(n.Lo)), math.Atanh(Or(n.Hi))-own) // the interval of ±1 has only one finite side
+		// The interval of ±1 ends at ±1, which transforms to an infinity. Use its finite side.
+		half := min(own-math.Atanh(Or(n.Lo)), math.Atanh(Or(n.Hi))-own)
 		z, variance, weights = z+w*own, variance+w*w*half*half, weights+w
 	}
 	z, half := z/weights, math.Sqrt(variance)/weights

@@ -57,7 +57,7 @@ func TestMeasured(t *testing.T) {
 			all[i].Spec.Data = "feedbeef00"
 		}
 	}
-	if pairs := analysed(all).both("tworoom", arm(scale), arm(lewm), func(*Checkpoint) float64 { return 0 }); len(pairs) != 0 {
+	if pairs := analysed(all).checkpointPairs("tworoom", arm(scale), arm(lewm), func(*Checkpoint) float64 { return 0 }); len(pairs) != 0 {
 		t.Errorf("%d pairs of different data sets", len(pairs))
 	}
 }

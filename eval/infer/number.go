@@ -9,71 +9,77 @@ import (
 )
 
 // Sources of numbers.
+// Sources of numbers.
 const (
-	Ours    = "ours"
-	Paper   = "paper"   // as printed
-	Authors = "authors" // from the authors' files
+	Ours    = "ours"    // computed from the results folder
+	Paper   = "paper"   // printed in the paper
+	Authors = "authors" // from the result files that its authors published
 )
 
-// Kinds of numbers that several parts of the program read. The names of the others are where
-// they are computed.
+// Kinds of numbers (What) that several files use. Other kinds are named where they are
+// added.
+// Kinds of numbers that several chapters read; the others are named where they are made.
 const (
-	Success      = "success"             // percent, mean over evaluation sets
-	Diff         = "difference"          // of success in points, with the episode as the unit
-	SeedDiff     = "seed_difference"     // the same with the training seed as the unit
-	SetDiff      = "set_difference"      // the same with the evaluation set as the unit, over the paper's solvers and tiers
-	Printed      = "printed_t2_minus_t2" // success at T2 as printed in the paper (T2p) minus success at T2 as the authors ran it
-	PreSolved    = "pre_solved_share"    // percent of the episodes of a paired difference whose start is already solved
-	Gain         = "icem_gain"           // success by iCEM minus success by CEM, in points
+	Success      = "success"             // success rate in percent, mean over sets
+	Diff         = "difference"          // of success rates, in points; the unit is the episode
+	SeedDiff     = "seed_difference"     // the same, but the unit is the training seed
+	SetDiff      = "set_difference"      // the same, but the unit is the evaluation set; over the paper's solvers and tiers
+	Printed      = "printed_t2_minus_t2" // success at T2 as printed (T2p) minus that at T2 as run, in points
+	PreSolved    = "pre_solved_share"    // share of a difference's episodes that start at their goal, in percent
+	Gain         = "icem_gain"           // success of iCEM minus that of CEM, in points
 	Spearman     = "spearman"            // rank correlation of squared distances between latents and between task states
-	RolloutError = "rollout_error"       // squared error of predicted latents, relative to the distance between two reached ones
-	Tau          = "tau"                 // Kendall's tau between predicted and reached costs
+	RolloutError = "rollout_error"       // squared error of predicted latents, relative to the squared distance of two reached ones
+	Tau          = "tau"                 // Kendall's τ-b of predicted and reached costs
 )
 
-// Mean is the Tier of a number that averages over tiers.
+// Mean is the tier of a number that is averaged over tiers.
 const Mean = "mean"
 
-// Number is a row of the table: one value computed from a results folder, or published. Missing
-// values are nil or "". What, Source, Place, Of, Minus and Seed identify it; no two rows
-// agree in all of them.
+// Number is one value that was computed from a results folder or that was published. What,
+// Source, Place, Of, Minus and Seed identify it in a Table. Everything that is unknown or
+// does not apply is nil or "": a pointer never points to NaN or an infinity, which JSON
+// cannot represent.
 type Number struct {
-	What   string `json:"what"`
-	Source string `json:"source"`
+	What   string `json:"what"`   // kind, such as Success
+	Source string `json:"source"` // Ours, Paper or Authors
 	Place
-	Of    results.Arm `json:"of,omitzero"`
-	Minus results.Arm `json:"minus,omitzero"` // set if the number is a difference Of - Minus
-	Seed  *int        `json:"seed,omitempty"` // training seed; nil: over all seeds, or there is only one
-	// Value is in percent or points if it is about success. SD is over units. Lo and Hi are the
-	// ends of the 95 % interval. P is two-sided; Adjusted is P corrected for the number of
-	// tests in its family (see adjust.go).
+	Of    results.Arm `json:"of,omitzero"`    // the arm that the number is about
+	Minus results.Arm `json:"minus,omitzero"` // of a difference, the arm that is subtracted
+	// Seed is the training seed. It is nil if the number is over all seeds, or if the kind
+	// of number has no seed.
+	Seed *int `json:"seed,omitempty"`
+	// Value is in percent or points if the number is about success. SD is the standard
+	// deviation over units, Lo and Hi bound the 95 % interval, P is two-sided, and Adjusted
+	// is P adjusted for the number of tests.
 	Value    *float64 `json:"value"`
 	SD       *float64 `json:"sd,omitempty"`
 	Lo       *float64 `json:"lo,omitempty"`
 	Hi       *float64 `json:"hi,omitempty"`
 	P        *float64 `json:"p,omitempty"`
 	Adjusted *float64 `json:"adjusted,omitempty"`
-	N        int      `json:"n,omitempty"`
-	Unit     string   `json:"unit,omitempty"` // of N: episode, training seed, set, ...
-	From     []string `json:"from,omitempty"` // ids of the cells it is computed from, sorted
+	N        int      `json:"n,omitempty"`    // number of units
+	Unit     string   `json:"unit,omitempty"` // episode, training seed, set, ...
+	From     []string `json:"from,omitempty"` // ids of the cells that the value depends on
 	Notes    []string `json:"notes,omitempty"`
-	// How is the computation that gave the value, with its inputs: a *Score, *Difference, *SetTest,
-	// *Seeds or nil. `report --why` prints it.
+	// How is the inference behind the value, with its inputs: a *Score, *Difference, *SetTest,
+	// *Seeds or nil. Views that need more than the value use it.
 	How any `json:"-"`
 }
 
-// Place says what a number is about. An empty field means all.
+// Place is the part of a grid that a number covers. An empty field means that the number
+// is over all values of it, or does not depend on it.
 type Place struct {
 	Task     string `json:"task,omitempty"`
-	Solver   string `json:"solver,omitempty"` // a solver's name or results.StockMPPI
+	Solver   string `json:"solver,omitempty"` // name of a table, see Placed
 	Tier     string `json:"tier,omitempty"`   // or Mean
 	Set      string `json:"set,omitempty"`
-	Settings string `json:"settings,omitempty"` // how the settings differ from the main ones, in words
+	Settings string `json:"settings,omitempty"` // what differs from other settings, for readers
 }
 
-// At returns the place at a tier.
+// At returns the same place at a tier.
 func (p Place) At(tier string) Place { p.Tier = tier; return p }
 
-// some returns a pointer to x, or nil for NaN and infinities, which JSON lacks.
+// some returns a pointer to x, or nil if x is NaN or infinite.
 func some(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -81,7 +87,7 @@ func some(x float64) *float64 {
 	return &x
 }
 
-// Or returns the value of a pointer in a Number, NaN for nil.
+// Or returns the value that a pointer of a Number points to, or NaN if it is nil.
 func Or(p *float64) float64 {
 	if p == nil {
 		return math.NaN()
@@ -89,7 +95,8 @@ func Or(p *float64) float64 {
 	return *p
 }
 
-// Estimate returns the value with its interval, all NaN for a nil Number.
+// Estimate returns the value with its interval. Everything that is missing is NaN, also
+// if n is nil.
 func (n *Number) Estimate() Estimate {
 	if n == nil {
 		return Estimate{math.NaN(), math.NaN(), math.NaN()}
@@ -97,18 +104,18 @@ func (n *Number) Estimate() Estimate {
 	return Estimate{Or(n.Value), Or(n.Lo), Or(n.Hi)}
 }
 
-// put returns the number with a value and its interval.
+// put returns n with the value and interval of e.
 func (n Number) put(e Estimate) Number {
 	n.Value, n.Lo, n.Hi = some(e.Value), some(e.Lo), some(e.Hi)
 	return n
 }
 
-// key identifies a number in a table.
+// key identifies a number in a table. A number without a training seed has seed -1.
 type key struct {
 	what, source string
 	Place
 	of, minus results.Arm
-	seed      int // -1: none
+	seed      int
 }
 
 func (n *Number) key() key {
@@ -119,27 +126,33 @@ func (n *Number) key() key {
 	return k
 }
 
-// Table has all numbers of a results folder and the published ones next to them. Blocks and
-// Groups say how they are arranged. It is not modified after [Infer] returned it.
+// Table holds all numbers of a results folder, the published ones, and the cells behind
+// them in blocks and groups. Infer builds it. Views look numbers up with Find and Where
+// and compute none themselves. They may rely on these invariants:
+//
+//   - Numbers is sorted by What, and numbers of one kind are in the order of blocks.
+//   - No two numbers have the same What, Source, Place, Of, Minus and Seed.
+//   - Every id in From is that of a cell or an analysis in Contents.
+//   - There is at least one block and one group.
 type Table struct {
 	Numbers []*Number
-	Blocks  []*Block
+	Blocks  []*Block // by task, solver and settings
 	Groups  []Group
 	Claims  []Finding
 	Checks  []Check
-	// Warnings are what a reader must know to judge the numbers: unreadable files, cells that
-	// were left out, arms that could not be paired.
+	// Warnings are what a reader needs to know in order to judge the numbers.
 	Warnings []string
 	Origin   results.Origin
 	*results.Contents
 
 	byKey       map[key]*Number
 	checkpoints map[string][]*Checkpoint // by task
-	seedOf      map[string]int           // training seed by cell id
+	seedOf      map[string]int           // training seed of each cell, by its id
 }
 
-// add adds a number and returns the table's copy. If the table has one of the same key, it stays
-// and is returned.
+// add adds a number, and returns it as stored. If the table already has a number with the
+// same key, that one stays and is returned. Several groups may contain one block, whose
+// numbers are then added repeatedly with equal values.
 func (t *Table) add(n Number) *Number {
 	n.Source = cmp.Or(n.Source, Ours)
 	k := n.key()
@@ -150,14 +163,15 @@ func (t *Table) add(n Number) *Number {
 	return &n
 }
 
-// Find returns the number with the identifying fields of n, or nil. The values of n are
-// ignored.
+// Find returns the number with the same key as n, or nil. Only What, Source (Ours if
+// empty), Place, Of, Minus and Seed of n are used.
 func (t *Table) Find(n Number) *Number {
 	n.Source = cmp.Or(n.Source, Ours)
 	return t.byKey[n.key()]
 }
 
-// Where returns the numbers of a kind for which ok returns true, in the order of the table.
+// Where returns the numbers of a kind for which ok returns true, in the order of the
+// table.
 func (t *Table) Where(what string, ok func(*Number) bool) (out []*Number) {
 	for _, n := range t.Numbers {
 		if n.What == what && ok(n) {
@@ -167,8 +181,9 @@ func (t *Table) Where(what string, ok func(*Number) bool) (out []*Number) {
 	return out
 }
 
-// Success returns an arm's success in a block at a tier or [Mean], averaged over its training
-// seeds. It is nil if the arm was not evaluated there.
+// Success returns an arm's success in a block, at a tier or averaged over tiers (Mean).
+// It is over all training seeds of the arm: the only one or their mean. It is nil if
+// the arm was not run there.
 func (t *Table) Success(b *Block, arm results.Arm, tier string) *Number {
 	n := Number{What: Success, Place: b.Place.At(tier), Of: arm}
 	if found := t.Find(n); found != nil {
@@ -182,8 +197,8 @@ func (t *Table) Success(b *Block, arm results.Arm, tier string) *Number {
 	return t.Find(n)
 }
 
-// BySeed returns an arm's success in a block at a tier or [Mean], one number per training
-// seed.
+// BySeed returns an arm's successes in a block at a tier, one for each training seed
+// that has one, in ascending order of seeds.
 func (t *Table) BySeed(b *Block, arm results.Arm, tier string) (out []*Number) {
 	for _, seed := range b.SeedsOf(arm) {
 		if n := t.Find(Number{What: Success, Place: b.Place.At(tier), Of: arm, Seed: &seed}); n != nil {
@@ -193,7 +208,7 @@ func (t *Table) BySeed(b *Block, arm results.Arm, tier string) (out []*Number) {
 	return out
 }
 
-// union returns the distinct ids of several lists, sorted.
+// union returns the ids of several lists, sorted and without repetitions.
 func union(lists ...[]string) []string {
 	out := slices.Concat(lists...)
 	slices.Sort(out)

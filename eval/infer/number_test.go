@@ -104,8 +104,8 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	for selector, want := range map[string]string{
-		"success,a":             `the selector has "a" (hint: `,
-		"success,who=scale":     `the selector has "who=scale" (hint: `,
+		"success,a":             `unknown part "a" of the selector (hint: `,
+		"success,who=scale":     `unknown part "who=scale" of the selector (hint: `,
 		"success,a=nobody":      "no number success fits",
 		"nothing":               `there is no number "nothing" (hint: one of `,
 		"difference,tier=T1":    "4 numbers fit the selector",

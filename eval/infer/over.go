@@ -11,29 +11,34 @@ import (
 	"scalewm/model"
 )
 
-// Group are main blocks that agree in their settings; numbers over several blocks are taken over those of one group.
-// A folder has one, unless it holds several settings of one task that differ in more than factors.
+// Group is a set of main blocks that agree in their settings, together with those of MPPI
+// at stock temperature. Numbers over several blocks are computed within a group. A folder
+// has one group, unless it has several settings of one task that differ in more than
+// factors.
 type Group struct {
-	Name   string // what differs from the other groups, which is the Settings of its numbers; "" for the only one
+	// Name describes what distinguishes the group from others. It is the Settings of the
+	// numbers over its blocks, and "" for the only group.
+	Name   string
 	Blocks []*Block
 }
 
-// Main are the group's blocks that vary no other.
+// Main returns the group's main blocks.
 func (g Group) Main() []*Block { return Main(g.Blocks) }
 
-// Main leaves out the blocks that vary another.
+// Main returns those of the blocks that are main blocks, which means they vary no
+// other.
 func Main(blocks []*Block) []*Block {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b *Block) bool { return b.Main != nil })
 }
 
-// PaperSolvers are the solvers of the paper's tables; fourSolvers are those and gradient descent, which the
-// authors ran too.
+// PaperSolvers are the solvers of the paper's tables. fourSolvers has gradient descent in
+// addition, which the authors' analysis of state selection includes.
 var (
 	PaperSolvers = []string{results.CEM, results.ICEM, results.MPPI}
 	fourSolvers  = append(slices.Clip(PaperSolvers), results.Descent)
 )
 
-// Tasks lists the tasks of blocks once each; the blocks are in their order.
+// Tasks returns the tasks of blocks, each once, in the order of the blocks.
 func Tasks(blocks []*Block) (out []string) {
 	for _, b := range blocks {
 		if !slices.Contains(out, b.Task) {
@@ -43,7 +48,7 @@ func Tasks(blocks []*Block) (out []string) {
 	return out
 }
 
-// Names lists the arms of all blocks, in the order of tables.
+// Names returns the arms of all blocks, each once, in the order of tables.
 func Names(blocks []*Block) (out []results.Arm) {
 	for _, b := range blocks {
 		out = append(out, b.Names()...)
@@ -52,7 +57,8 @@ func Names(blocks []*Block) (out []results.Arm) {
 	return slices.Compact(out)
 }
 
-// Versus lists the pairs of arms that some block compares, in the order of tables.
+// Versus returns the pairs of arms that at least one block compares, in the order of
+// tables.
 func Versus(blocks []*Block) (out [][2]results.Arm) {
 	for _, b := range blocks {
 		for _, c := range b.Pairs {
@@ -61,7 +67,8 @@ func Versus(blocks []*Block) (out [][2]results.Arm) {
 			}
 		}
 	}
-	place := func(v [2]results.Arm) int { // of the second in the list that the first is compared with
+	// Pairs of one arm are in the order in which the table of methods lists its comparisons.
+	place := func(v [2]results.Arm) int {
 		return slices.Index(v[0].Entry().Against, v[1].Entry().Name)
 	}
 	slices.SortStableFunc(out, func(v, w [2]results.Arm) int {
@@ -70,13 +77,16 @@ func Versus(blocks []*Block) (out [][2]results.Arm) {
 	return out
 }
 
-// tested are the blocks of a task by solver, MPPI at stock temperature where all was run so.
-func tested(blocks []*Block, task string) map[string]*Block {
+// testBlocks returns the blocks of a task that enter the paper's test, by solver. The paper
+// runs MPPI at the stock temperature. That block is used if it has all arms and tiers
+// of the one at the chosen temperature; a mixture of both would not be a test of one
+// protocol.
+func testBlocks(blocks []*Block, task string) map[string]*Block {
 	of := map[string]*Block{}
 	for _, b := range blocks {
 		switch {
 		case b.Task != task:
-		case b.Solver == results.StockMPPI && (b.Main == nil || b.asFullAs(b.Main)):
+		case b.Solver == results.StockMPPI && (b.Main == nil || b.hasArmsOf(b.Main)):
 			of[results.MPPI] = b
 		case slices.Contains(fourSolvers, b.Solver) && of[b.Solver] == nil:
 			of[b.Solver] = b
@@ -85,8 +95,8 @@ func tested(blocks []*Block, task string) map[string]*Block {
 	return of
 }
 
-// asFullAs says that b has all learned arms and tiers of another block.
-func (b *Block) asFullAs(o *Block) bool {
+// hasArmsOf reports whether b has all learned arms and tiers that another block has.
+func (b *Block) hasArmsOf(o *Block) bool {
 	for _, a := range o.Arms {
 		for _, tier := range o.TierNames() {
 			if !a.Floor() && len(o.at(a, tier)) > 0 && len(b.at(a, tier)) == 0 {
@@ -97,7 +107,7 @@ func (b *Block) asFullAs(o *Block) bool {
 	return true
 }
 
-// over adds the numbers over the blocks of a group.
+// over adds the numbers over several blocks of a group.
 func (t *Table) over(g Group, o Options) {
 	t.setTests(g, o)
 	t.tallies(g)
@@ -110,11 +120,12 @@ func (t *Table) over(g Group, o Options) {
 	}
 }
 
-// setTests adds the paper's test for every task and pair of arms.
+// setTests adds the paper's test for every task and pair of arms
+// (docs/sources.md#significance).
 func (t *Table) setTests(g Group, o Options) {
 	for _, v := range Versus(g.Blocks) {
 		for _, task := range Tasks(g.Blocks) {
-			if n, ok := t.setTest(tested(g.Blocks, task), PaperSolvers, v[0], v[1], o); ok {
+			if n, ok := t.setTest(testBlocks(g.Blocks, task), PaperSolvers, v[0], v[1], o); ok {
 				n.What, n.Task, n.Settings = SetDiff, task, g.Name
 				t.add(n)
 				t.add(Number{What: "set_difference_cells", Place: n.Place, Of: n.Of, Minus: n.Minus, Value: some(float64(n.How.(*SetTest).Cells)), From: n.From})
@@ -123,8 +134,13 @@ func (t *Table) setTests(g Group, o Options) {
 	}
 }
 
-// setTest is the paper's test of two arms over the blocks of a task, those of some solvers; false where no cell has both.
-// Its notes name the cells and sets of the paper's test that are missing.
+// setTest returns the paper's test of two arms over a task's blocks of the given
+// solvers. It returns false if no cell has both arms. The notes of the number name the
+// cells and sets of the paper's test that are missing.
+//
+// The p-value is that of the test over sets, the paper's. The interval is that of the
+// difference over the same cells with the episode as the unit: six sets are too few for
+// a useful interval.
 func (t *Table) setTest(of map[string]*Block, solvers []string, a, b results.Arm, o Options) (n Number, ok bool) {
 	n = Number{Of: a, Minus: b, Unit: "set"}
 	var cells []map[string]float64
@@ -165,6 +181,7 @@ func (t *Table) setTest(of map[string]*Block, solvers []string, a, b results.Arm
 	if ok {
 		n.Value, n.P = some(test.Mean), some(test.P)
 		o.MeanOnly = true
+		// The interval is shown only if its difference covers exactly the cells of the test.
 		if d := Compare(Join(a.String(), as), Join(b.String(), bs), o).Mean; d != nil && slices.Equal(slices.Sorted(slices.Values(named)), d.Tiers) {
 			test.Pooled, n.Lo, n.Hi = d, some(d.Lo), some(d.Hi)
 		}
@@ -172,8 +189,9 @@ func (t *Table) setTest(of map[string]*Block, solvers []string, a, b results.Arm
 	return n, true
 }
 
-// setDifferences are the rates of A minus those of B on the sets that both have, over the training seeds that are compared
-// at the tier.
+// setDifferences returns, by set, the success of A minus that of B at a tier, in
+// points. It averages over the training seeds that both have there, and includes only
+// sets that both have.
 func (t *Table) setDifferences(b *Block, tier string, armA, armB results.Arm) map[string]float64 {
 	seedsAt := func(arm results.Arm) (seeds []int) {
 		for _, n := range t.BySeed(b, arm, tier) {
@@ -198,7 +216,8 @@ func (t *Table) setDifferences(b *Block, tier string, armA, armB results.Arm) ma
 	return out
 }
 
-// setRates is an arm's success by set, the mean over those training seeds, or all.
+// setRates returns an arm's success by set at a tier, in percent. It averages over the
+// given training seeds, or over all if none are given.
 func (t *Table) setRates(b *Block, tier string, arm results.Arm, seeds ...int) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	for _, x := range t.BySeed(b, arm, tier) {
@@ -216,7 +235,7 @@ func (t *Table) setRates(b *Block, tier string, arm results.Arm, seeds ...int) m
 	return sum
 }
 
-// inOrder are a map's values in the order of the sets.
+// inOrder returns the values of a map in the alphabetical order of its keys.
 func inOrder(rates map[string]float64) (x []float64) {
 	for _, set := range slices.Sorted(maps.Keys(rates)) {
 		x = append(x, rates[set])
@@ -232,10 +251,12 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// tallies counts where each arm leads those that it is compared with, on the paper's
-// solvers and tiers: in averages over tiers, in all and by training seed, and in single cells.
+// tallies counts where each arm leads the arms that it is compared with, on the paper's
+// solvers and tiers: averages over tiers, over all training seeds and for each one, and
+// single cells.
 func (t *Table) tallies(g Group) {
-	const tie = 1e-9 // sums of decimals
+	// Rates are decimals, and sums of equal decimals may differ in the last bits.
+	const tie = 1e-9
 	for _, v := range Versus(g.Main()) {
 		leads, of, up, down, tied := 0, 0, 0, 0, 0
 		var from []string
@@ -245,6 +266,7 @@ func (t *Table) tallies(g Group) {
 			}
 			sum, cells := 0.0, 0
 			for _, tier := range PaperTiers {
+				// Sorted, so that the rounding of the sum does not depend on the order of sets.
 				points := inOrder(t.setDifferences(b, tier, v[0], v[1]))
 				slices.Sort(points)
 				if len(points) == 0 {
@@ -278,7 +300,8 @@ func (t *Table) tallies(g Group) {
 	}
 }
 
-// talliesBySeed counts, by training seed, the averages of a task and solver that an arm leads.
+// talliesBySeed counts, for each training seed, the averages over tiers in which the
+// first arm of v leads.
 func (t *Table) talliesBySeed(g Group, v [2]results.Arm) {
 	led, of, from := map[int]int{}, map[int]int{}, map[int][]string{}
 	for _, b := range g.Blocks {
@@ -302,7 +325,8 @@ func (t *Table) talliesBySeed(g Group, v [2]results.Arm) {
 	}
 }
 
-// tally adds the counts of a pair: averages led among all, and cells up, down and tied.
+// tally adds the counts of a pair: the averages that it leads, out of of, and unless
+// cells is nil the number of cells in which it is better, worse and equal.
 func (t *Table) tally(n Number, leads, of int, cells []int) {
 	count := func(what string, k, all int, unit string) {
 		n.What, n.Value, n.N, n.Unit = what, some(float64(k)), all, unit
@@ -316,11 +340,12 @@ func (t *Table) tally(n Number, leads, of int, cells []int) {
 	}
 }
 
-// gains adds what iCEM gains over CEM for every task and method with both solvers.
+// gains adds the gain of iCEM over CEM for every task, and every arm with both solvers.
+// The episodes are the same, so the solvers are paired like two arms.
 func (t *Table) gains(g Group, o Options) {
 	o.MeanOnly = true
 	for _, task := range Tasks(g.Main()) {
-		of := tested(g.Main(), task)
+		of := testBlocks(g.Main(), task)
 		cem, icem := of[results.CEM], of[results.ICEM]
 		if cem == nil || icem == nil {
 			continue
@@ -339,7 +364,7 @@ func (t *Table) gains(g Group, o Options) {
 	}
 }
 
-// gain adds such a gain with the successes that it is between.
+// gain adds such a gain, and the successes of both solvers.
 func (t *Table) gain(n Number, cem, icem float64) {
 	n.What = Gain
 	t.add(n)
@@ -348,10 +373,12 @@ func (t *Table) gain(n Number, cem, icem float64) {
 	}
 }
 
-// Aggregates are the names of an arm's numbers over the cells that all arms have.
+// Aggregates are the kinds of an arm's numbers over the cells that all arms have.
 var Aggregates = []string{"success_mean", "success_interquartile_mean", "gap_to_100_percent"}
 
-// aggregates adds the arms' numbers over the cells (task, solver, tier) that all of them have, each the mean of their training seeds.
+// aggregates adds these numbers over the cells (task, solver, tier) that all planning
+// arms have. Cells that an arm lacks would make the arms incomparable. A cell's rate is
+// the mean over training seeds.
 func (t *Table) aggregates(g Group) {
 	blocks := g.Main()
 	names := slices.DeleteFunc(Names(blocks), func(a results.Arm) bool { return !a.Plans() })
@@ -384,7 +411,7 @@ func (t *Table) aggregates(g Group) {
 	}
 }
 
-// pairsOf are the comparisons of blocks.
+// pairsOf returns the comparisons of blocks.
 func pairsOf(blocks []*Block) (out []*Comparison) {
 	for _, b := range blocks {
 		out = append(out, b.Pairs...)
@@ -392,7 +419,9 @@ func pairsOf(blocks []*Block) (out []*Comparison) {
 	return out
 }
 
-// adjustVaried adjusts the comparisons of blocks that are no main ones among those that vary the same.
+// adjustVaried adjusts the comparisons of blocks that vary a main block. Those that
+// vary the same factors in the same way are one family, so that a study of a setting
+// does not weaken the tests of the main comparison.
 func adjustVaried(blocks []*Block) {
 	families := map[string][]*Block{}
 	for _, b := range blocks {

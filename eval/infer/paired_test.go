@@ -132,8 +132,8 @@ func TestRefusals(t *testing.T) {
 	}
 	for what, b := range map[string]string{
 		"no tier in common":         "s101,0,T2,1",
-		"the arms have 1 and 1":     "s101,1,T1,1",
-		"the arms have 1 and 1 epi": "s102,0,T1,1",
+		"none of their 1 and 1":     "s101,1,T1,1",
+		"none of their 1 and 1 epi": "s102,0,T1,1",
 	} {
 		if _, err := compare(parse(t, "a", head+"\n"+row+"\n"), parse(t, "b", head+"\n"+b+"\n")); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
@@ -248,9 +248,9 @@ func TestLoadRefuses(t *testing.T) {
 	for name, want := range map[string]string{
 		t.TempDir():                             "it holds no evaluation cells",
 		dir + ":scale":                          "it holds 2 arms (tworoom scale cem seed 0; tworoom scale cem seed 1)",
-		dir + ":lewm":                           "none of its 2 cells matches",
+		dir + ":lewm":                           "none of its 2 cells fits",
 		filepath.Join(dir, "none"):              "there is no",
-		filepath.Join(dir, "x.toml"):            "this is not an arm (hint: ",
+		filepath.Join(dir, "x.toml"):            "it is not an arm (hint: ",
 		filepath.Join(dir, "x.json"):            "not a valid cell",
 		filepath.Join(dir, "x.json") + ":scale": "not a valid cell",
 	} {

@@ -1,19 +1,25 @@
-// Package infer turns the outcomes of episodes into numbers. It pairs arms episode by episode,
-// rejects what cannot be paired, estimates, tests, corrects for several tests, decides the
-// paper's claims and checks the folder. No other package does, so the same cells give the
-// same numbers in the report, its CSV and JSON, `compare` and `eval`.
+// Package infer computes the numbers of a results folder from its cells. It pairs arms
+// episode by episode, estimates and tests their differences, adjusts p-values for
+// multiplicity, decides the paper's claims, and checks that the folder can be trusted. It
+// is the only package that does so: the report, its CSV and JSON, and the verbs show rows
+// of its Table, so a number has the same value everywhere.
 //
-// [Infer] takes the contents of a results folder and returns a [Table] of [Number] rows, which
-// reports and other views select from. [Compare] pairs two arms of any origin, including CSV
-// files.
+// Infer computes the Table of a folder's contents. Load and Compare pair two arms without a
+// folder, for `scalewm compare`. The main types are Number (a row of the Table), Block (the
+// arms, tiers and sets of one task and solver), Comparison and Difference (two arms), and
+// Group (blocks with equal settings).
 //
-// The unit of an inference is stated in every number. Intervals over episodes describe the
-// checkpoints at hand; only intervals over training seeds describe methods.
+// The episode is the unit of tests and intervals, because evaluation sets scatter as random
+// samples of one population do (docs/sources.md#set-spread). Arms run the same episodes
+// with the same planner noise, so differences are paired, which removes the variance
+// between episodes. Such an interval covers the choice of episodes, not the luck of
+// training. Where a folder has several training seeds, differences by seed are given in
+// addition, with intervals over seeds.
 //
-//	number.go       a number, and the table of all of them
-//	build.go        from the contents of a folder to the table
-//	fields.go       the role of every field of a cell: place, arm, setting, outcome; conditions of pairs
-//	settings.go     which cells, and which blocks, belong together
+//	number.go       Number and Table
+//	build.go        Infer: from the contents of a folder to the table
+//	fields.go       the role of every field of a cell; what pairs must share
+//	settings.go     which cells belong together, and which blocks do
 //	place.go        the table, settings and arm of each cell of a folder
 //	block.go        the arms, tiers and sets of one task and solver, and their success
 //	side.go, csv.go one side of a comparison, from cells or from a CSV file
@@ -23,10 +29,11 @@
 //	measured.go     numbers from the analyses of checkpoints
 //	paper.go        the published numbers; claims.go: what the paper claims
 //	checks.go       whether the evaluation can be trusted
-//	why.go          what a number rests on
+//	why.go          the cells and the test behind a number
 //
-// The statistical procedures are in eval/stats. Monte Carlo tests and bootstraps use fixed random
-// streams, so that equal cells give equal numbers. The package knows nothing of pages.
+// The statistics themselves are in package stats. Monte Carlo tests and bootstraps draw
+// from named streams of package rng, so results are reproducible. The package does not
+// depend on the documents that show its numbers.
 package infer
 
 import (
@@ -43,55 +50,58 @@ import (
 	"scalewm/eval/stats"
 )
 
-// Names of the tests and intervals of a Difference.
+// Tests and intervals of a Difference.
 const (
-	McNemar     = "mcnemar-exact"
-	EpisodeFlip = "sign-flip-episodes"
-	Newcombe    = "newcombe"
-	Bootstrap   = "bootstrap"
+	McNemar     = "mcnemar-exact"      // test of binary outcomes
+	EpisodeFlip = "sign-flip-episodes" // test of averaged outcomes
+	Newcombe    = "newcombe"           // interval of binary outcomes
+	Bootstrap   = "bootstrap"          // interval of averaged outcomes
 )
 
-// Difference is the comparison of two arms at one tier, or averaged over tiers. Rates are in
-// percent, differences in points, p-values two-sided. With several training seeds or tiers,
-// the outcome of an episode is its average over them.
+// Difference is the comparison of two arms at one tier, or averaged over tiers. Rates are
+// in percent and differences in points. P-values are two-sided. With several training
+// seeds or tiers, the outcome of an episode is its average over them, because outcomes of
+// one episode are not independent.
 type Difference struct {
-	Tier      string  `json:"tier"`
-	N         int     `json:"n"`       // paired episodes, the unit of intervals and tests
-	EpisodesA int     `json:"n_a"`     // episodes of A
-	EpisodesB int     `json:"n_b"`     // episodes of B
-	Sets      int     `json:"sets"`    // sets with paired episodes
-	Both      int     `json:"both"`    // pairs in which both succeed, summed over tiers and seeds
-	OnlyA     int     `json:"b"`       // pairs in which only A succeeds
-	OnlyB     int     `json:"c"`       // pairs in which only B succeeds
-	Neither   int     `json:"neither"` // pairs in which neither succeeds
-	RateA     float64 `json:"a_percent"`
-	RateB     float64 `json:"b_percent"`
-	Diff      float64 `json:"diff"` // A - B
-	Lo        float64 `json:"lo"`   // 95 % interval
-	Hi        float64 `json:"hi"`
-	Interval  string  `json:"interval"`
-	// Verdict compares the 90 % interval with stats.Margin (two one-sided tests at 5 %).
+	Tier      string `json:"tier"`
+	N         int    `json:"n"`    // paired episodes
+	EpisodesA int    `json:"n_a"`  // episodes of A
+	EpisodesB int    `json:"n_b"`  // episodes of B
+	Sets      int    `json:"sets"` // sets with paired episodes
+	// Numbers of pairs of outcomes in which both arms succeed, only A, only B, neither.
+	// They are summed over tiers and seeds.
+	Both     int     `json:"both"`
+	OnlyA    int     `json:"b"`
+	OnlyB    int     `json:"c"`
+	Neither  int     `json:"neither"`
+	RateA    float64 `json:"a_percent"`
+	RateB    float64 `json:"b_percent"`
+	Diff     float64 `json:"diff"` // A - B
+	Lo       float64 `json:"lo"`   // 95 % interval
+	Hi       float64 `json:"hi"`
+	Interval string  `json:"interval"`
+	// Verdict says whether the difference is within stats.Margin: the 90 % interval is
+	// compared with it, which is two one-sided tests at 5 % (docs/sources.md#equivalence).
 	Verdict stats.Verdict `json:"within_margin"`
 	Test    string        `json:"test"`
 	P       float64       `json:"p"`
-	MidP    *float64      `json:"mid_p,omitempty"` // of McNemar's test
-	SetP    float64       `json:"p_sets"`          // exact sign-flip test with the set as the unit
-	// HolmP is P adjusted by Holm: for a tier over the tiers of its comparison, for a mean
-	// over the family that was passed to Adjust.
+	MidP    *float64      `json:"mid_p,omitempty"` // of McNemar's test; nil for other tests
+	SetP    float64       `json:"p_sets"`          // of the exact sign-flip test over sets
+	// HolmP is P adjusted by Holm's procedure. For a tier the family is the tiers of its
+	// comparison. For a mean it is the family of Adjust, and nil before Adjust.
 	HolmP *float64 `json:"p_holm,omitempty"`
 
-	Tiers    []string `json:"-"` // tiers that are averaged
-	Seeds    int      `json:"-"` // number of training seeds that are averaged
-	StepDown float64  `json:"-"` // P adjusted by Westfall and Young, for means; else NaN
-	BH       float64  `json:"-"` // P adjusted by Benjamini and Hochberg, for single tiers; else NaN
+	Tiers    []string `json:"-"` // the tiers that the difference averages
+	Seeds    int      `json:"-"` // the number of training seeds that it averages
+	StepDown float64  `json:"-"` // P of a mean, adjusted by Westfall and Young; otherwise NaN
+	BH       float64  `json:"-"` // P of a tier, adjusted by Benjamini and Hochberg; otherwise NaN
 
-	episodes []episode
-	diffs    []int // A - B of each episode, as a count of successes
+	episodes []episode // the paired episodes, sorted
+	diffs    []int     // diffs[i] is successes of A minus successes of B in episodes[i]
 }
 
-// adjusted returns the adjusted p-value that readers should use: Holm's for a mean over tiers or
-// the only tier, which confirms, and Benjamini and Hochberg's for one tier among several, which
-// explores.
+// adjusted returns the adjusted p-value that a reader should use: Holm's for a mean
+// over tiers or the only tier, and Benjamini and Hochberg's for one tier of several.
 func (d *Difference) adjusted() float64 {
 	if math.IsNaN(d.BH) {
 		return Or(d.HolmP)
@@ -99,8 +109,8 @@ func (d *Difference) adjusted() float64 {
 	return d.BH
 }
 
-// Holm returns the p-value of a mean adjusted by Holm, and NaN for one tier among several: Holm's
-// correction over the tiers of a comparison is another family.
+// Holm returns the p-value of a mean, adjusted by Holm's procedure. It is NaN for one
+// tier of several, whose HolmP belongs to another family of tests.
 func (d *Difference) Holm() float64 {
 	if !math.IsNaN(d.BH) {
 		return math.NaN()
@@ -108,28 +118,32 @@ func (d *Difference) Holm() float64 {
 	return Or(d.HolmP)
 }
 
-// Binary reports whether each episode counts 0 or 1 in each arm.
+// Binary reports whether an episode counts 0 or 1 in each arm: one tier and one seed.
 func (d *Difference) Binary() bool { return d.Test == McNemar }
 
-// Comparison is the result of comparing two arms.
+// Comparison is the result of pairing two arms.
 type Comparison struct {
 	A      string       `json:"a"`
 	B      string       `json:"b"`
-	ByTier []Difference `json:"rows"`   // by tier, in alphabetical order
-	Mean   *Difference  `json:"pooled"` // mean over tiers with the episode as the unit; nil if a tier could not be paired
-	Notes  []string     `json:"notes"`  // what was left out, and differences between the arms that do not matter
+	ByTier []Difference `json:"rows"` // Compare sorts them by the name of the tier
+	// Mean is the mean over tiers, with the episode as the unit. It is nil if some tier
+	// could not be paired.
+	Mean  *Difference `json:"pooled"`
+	Notes []string    `json:"notes"` // what was left out, and differences that do not prevent pairing
 
-	Task      string      `json:"-"` // set by blocks, like Of and Minus
-	Of, Minus results.Arm `json:"-"`
+	Task      string      `json:"-"` // of both arms; set by the caller of Compare if it is known
+	Of, Minus results.Arm `json:"-"` // likewise: the arms A and B
 	Refused   []string    `json:"-"` // what could not be paired, and why
 }
 
-// All returns the rows by tier and, if there are several, their mean.
+// All returns the rows by tier and, if there are several tiers, their mean.
 func (c *Comparison) All() []Difference {
 	switch {
 	case c.Mean == nil:
 		return c.ByTier
-	case len(c.ByTier) == 1: // the mean has the adjusted p-values; give it the tier's name
+	case len(c.ByTier) == 1:
+		// The mean equals the only tier, but it has the adjusted p-values. Return it under
+		// the name of the tier.
 		r := *c.Mean
 		r.Tier = c.ByTier[0].Tier
 		return []Difference{r}
@@ -137,8 +151,8 @@ func (c *Comparison) All() []Difference {
 	return append(slices.Clone(c.ByTier), *c.Mean)
 }
 
-// Err returns an error if anything could not be paired, for callers that show a comparison
-// completely or not at all.
+// Err returns an error with the first refusal, for callers that show all of a
+// comparison or nothing.
 func (c *Comparison) Err() error {
 	if len(c.Refused) == 0 {
 		return nil
@@ -150,20 +164,22 @@ func (c *Comparison) refuse(format string, args ...any) {
 	c.Refused = append(c.Refused, fmt.Sprintf(format, args...))
 }
 
+// Options are the options of Compare.
 // Options of Compare.
 type Options struct {
-	SameDevice bool // do not pair plans from different kinds of device
-	MeanOnly   bool // skip the rows of single tiers, to save time
+	SameDevice bool // do not pair outcomes that were computed on different kinds of device
+	MeanOnly   bool // leave ByTier empty, which saves the tests and bootstraps of single tiers
 }
 
-// Compare pairs the outcomes of two arms and estimates their difference.
+// Compare pairs the outcomes of two arms episode by episode. Outcomes that were not
+// evaluated under the same conditions are refused (Comparison.Refused). Episodes that
+// only one arm has are left out.
 //
-// A set that was not evaluated under the same conditions in both arms is not paired, and
-// Refused says why. Episodes that only one arm has are dropped. Training seeds that both arms
-// have are averaged: at a tier those that were evaluated there, in the mean all of them, over
-// the tiers that all of them have.
+// Training seeds that both arms have are averaged: at a tier those that were evaluated
+// there, and in the mean over tiers all of them, over the tiers that every seed has.
+// Each episode of a Difference therefore averages the same number of outcomes.
 func Compare(a, b *Side, o Options) *Comparison {
-	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}} // [] in JSON, never null
+	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}} // [] in JSON instead of null
 	seeds, err := seedPairs(a, b)
 	if err != nil {
 		c.refuse("%v", err)
@@ -174,13 +190,13 @@ func Compare(a, b *Side, o Options) *Comparison {
 	kinds := map[string]bool{}
 	var ps []float64
 	averaged := Averaged(tiers)
-	var complete []string // tiers that every training seed has: those of the mean
-	paired := 0           // how many of them could be paired
+	var pooled []string // tiers of the mean: those that every seed has
+	paired := 0         // how many of them could be paired
 	for _, tier := range tiers {
 		here := c.seedsAt(a, b, tier, seeds)
 		mean := len(here) == len(seeds) && slices.Contains(averaged, tier)
 		if mean {
-			complete = append(complete, tier)
+			pooled = append(pooled, tier)
 		}
 		if len(here) == 0 {
 			continue
@@ -207,21 +223,22 @@ func Compare(a, b *Side, o Options) *Comparison {
 	}
 	c.Notes = append(c.Notes, slices.Sorted(maps.Keys(kinds))...)
 	switch {
-	case paired < len(complete):
-		c.refuse("no mean over the tiers, because one of them could not be paired")
+	case paired < len(pooled):
+		c.refuse("no mean over the tiers, since one of them could not be paired")
 		return c
-	case len(complete) == 0 && len(tiers) > 0:
-		c.refuse("no mean over the tiers, because no tier has all training seeds")
+	case len(pooled) == 0 && len(tiers) > 0:
+		c.refuse("no mean over the tiers, since no tier was evaluated with every training seed")
 		return c
-	case len(complete) < len(tiers):
-		c.Notes = append(c.Notes, "the mean is over "+strings.Join(complete, ", "))
+	case len(pooled) < len(tiers):
+		c.Notes = append(c.Notes, "the mean is over "+strings.Join(pooled, ", "))
 	}
-	c.average(&all, complete, len(seeds))
+	c.average(&all, pooled, len(seeds))
 	return c
 }
 
-// Averaged returns the tiers over which a mean is taken. It drops T2p, the paper's printed
-// reading of T2, if T2 is there too, because T2 would count twice.
+// Averaged returns those of the tiers that a mean over tiers includes. T2p is another
+// reading of T2. If both exist, T2p is left out, because the mean would count T2 twice.
+// Names may have a solver in front, see Join.
 func Averaged(tiers []string) []string {
 	return slices.DeleteFunc(slices.Clone(tiers), func(t string) bool {
 		solver, printed := strings.CutSuffix(t, "T2p")
@@ -229,7 +246,8 @@ func Averaged(tiers []string) []string {
 	})
 }
 
-// seedsAt returns the training seeds that both arms have at a tier, and notes the others.
+// seedsAt returns the pairs of training seeds that both arms have at a tier, and notes
+// the others.
 func (c *Comparison) seedsAt(a, b *Side, tier string, seeds [][2]int) (here [][2]int) {
 	var lack []string
 	for _, s := range seeds {
@@ -248,12 +266,12 @@ func (c *Comparison) seedsAt(a, b *Side, tier string, seeds [][2]int) (here [][2
 	return here
 }
 
-// average adds the mean over the tiers.
+// average adds the mean over the tiers, whose pairs are in all.
 func (c *Comparison) average(all *table, tiers []string, seeds int) {
 	if len(tiers) > 0 {
 		all.keepComplete(len(tiers) * seeds)
 		if len(all.pairs) == 0 {
-			c.refuse("no episode is there at all of the %d tiers", len(tiers))
+			c.refuse("no episode was evaluated at all of the %d tiers", len(tiers))
 			return
 		}
 		r := all.row(Mean, tiers, seeds)
@@ -261,7 +279,7 @@ func (c *Comparison) average(all *table, tiers []string, seeds int) {
 	}
 }
 
-// seedPairs returns the SeedPairs of two arms, or an error if there are none.
+// seedPairs returns SeedPairs of two arms, or an error if they share no seed.
 func seedPairs(a, b *Side) ([][2]int, error) {
 	out := SeedPairs(a.seeds(), b.seeds())
 	if len(out) == 0 {
@@ -270,8 +288,10 @@ func seedPairs(a, b *Side) ([][2]int, error) {
 	return out, nil
 }
 
-// SeedPairs returns the pairs of training seeds that are compared: the seeds that both arms have,
-// or the only seed of each arm, whatever it is.
+// SeedPairs returns the pairs of training seeds that are compared: those that both arms
+// have or, if they have none in common, the only seed of each. Trainings with equal
+// seeds see the same batches, so pairing them removes that part of the variance of
+// training.
 func SeedPairs(as, bs []int) (out [][2]int) {
 	for _, s := range as {
 		if slices.Contains(bs, s) {
@@ -284,7 +304,8 @@ func SeedPairs(as, bs []int) (out [][2]int) {
 	return out
 }
 
-// commonTiers returns the tiers to compare, and notes the others.
+// commonTiers returns the tiers that both arms have, and notes the others. An arm
+// without tiers is compared at all tiers of the other arm.
 func (c *Comparison) commonTiers(a, b *Side) (tiers []string) {
 	ta, tb := a.tiers(), b.tiers()
 	if slices.Equal(ta, []string{anyTier}) {
@@ -309,7 +330,7 @@ func (c *Comparison) commonTiers(a, b *Side) (tiers []string) {
 	return tiers
 }
 
-// episode identifies an episode: its set and its index in the set.
+// episode identifies an episode by its set and its index in the set.
 type episode struct {
 	set string
 	n   int
@@ -328,7 +349,8 @@ func compareEpisodes(a, b episode) int {
 	return cmp.Or(strings.Compare(a.set, b.set), cmp.Compare(a.n, b.n))
 }
 
-// fourfold counts the pairs of outcomes of one episode, one per tier and training seed.
+// fourfold counts the paired outcomes of an episode, one for each tier and training
+// seed, by who succeeds.
 type fourfold struct{ both, onlyA, onlyB, neither int }
 
 func pairOf(a, b bool) fourfold {
@@ -351,15 +373,15 @@ func (f fourfold) plus(g fourfold) fourfold {
 	return fourfold{f.both + g.both, f.onlyA + g.onlyA, f.onlyB + g.onlyB, f.neither + g.neither}
 }
 
-// table holds the pairs of one or more tiers.
+// table holds the pairs of one or more tiers, and how many episodes each arm has there.
 type table struct {
 	pairs                map[episode]fourfold
 	episodesA, episodesB int
 }
 
-// pair pairs the outcomes at one tier, set by set. A set whose conditions differ between the arms
-// is rejected completely, since its difference would not be due to the models. Differing kinds
-// of device are added to kinds.
+// pair pairs the outcomes of one tier, set by set. If the conditions of one episode
+// differ between the arms, its set is refused. Pairs across kinds of device are noted
+// in kinds.
 func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, kinds map[string]bool) *table {
 	t := &table{pairs: map[episode]fourfold{}}
 	inA, inB := map[episode]bool{}, map[episode]bool{}
@@ -375,12 +397,13 @@ func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, ki
 				if !ok {
 					continue
 				}
-				if err := x.given.unlike(y.given, o.SameDevice); err != nil {
+				if err := x.values.mismatch(y.values, o.SameDevice); err != nil {
 					c.refuse("tier %s, set %s, episode %d: %v, so the difference would not be the model's", tier, set, n, err)
+					// keepComplete drops what other seeds have of this set.
 					maps.DeleteFunc(t.pairs, func(e episode, _ fourfold) bool { return e.set == set })
 					break
 				}
-				if p, q := x.given.of(device), y.given.of(device); p != "" && q != "" && p != q {
+				if p, q := x.values.of(device), y.values.of(device); p != "" && q != "" && p != q {
 					kinds[fmt.Sprintf("%s planned on %s, %s on %s", c.A, p, c.B, q)] = true
 				}
 				t.pairs[e] = t.pairs[e].plus(pairOf(x.success, y.success))
@@ -390,7 +413,7 @@ func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, ki
 	t.episodesA, t.episodesB = len(inA), len(inB)
 	t.keepComplete(len(seeds))
 	if len(t.pairs) == 0 && len(c.Refused) == refused {
-		c.refuse("tier %s: the arms have %d and %d episodes, and none in common", tier, len(inA), len(inB))
+		c.refuse("tier %s: none of their %d and %d episodes is in both", tier, len(inA), len(inB))
 	}
 	return t
 }
@@ -403,28 +426,38 @@ func (t *table) join(o *table) {
 	t.episodesA, t.episodesB = max(t.episodesA, o.episodesA), max(t.episodesB, o.episodesB)
 }
 
-// keepComplete drops the episodes that do not have all pairs, one per tier and seed.
+// keepComplete drops the episodes that do not have all of the expected outcomes, one
+// for each tier and seed. Otherwise an episode's average would be over other tiers than
+// that of the next one.
 func (t *table) keepComplete(want int) {
 	maps.DeleteFunc(t.pairs, func(_ episode, f fourfold) bool { return f.total() != want })
 }
 
-// row estimates and tests the difference. With one tier and one seed an episode counts 0 or 1 in
-// each arm, which allows McNemar's exact test and Newcombe's interval. Otherwise the average
-// of an episode is the unit, because its outcomes at several tiers are not independent; then
-// the test flips signs by episode, and the interval is a bootstrap over episodes.
+// row estimates and tests the difference. The unit is the episode:
+//
+//   - With one tier and one seed its outcome is 0 or 1 in each arm. The test is the
+//     exact McNemar test, and the interval is Newcombe's, which keeps its coverage for
+//     rates near 0 or 1 and few discordant pairs.
+//   - Otherwise its outcome is the average over tiers and seeds. The test flips signs
+//     by episode, and the interval is from a bootstrap of episodes within sets, whose
+//     coverage is closest to nominal (docs/sources.md#bootstrap).
+//
+// SetP is the same null hypothesis with the set as the unit. All rows draw from equal
+// random streams, so a row does not depend on which others are computed, or in what
+// order.
 func (t *table) row(name string, tiers []string, seeds int) Difference {
 	r := Difference{Tier: name, Tiers: tiers, Seeds: seeds, N: len(t.pairs), EpisodesA: t.episodesA, EpisodesB: t.episodesB, StepDown: math.NaN(), BH: math.NaN()}
-	want := len(tiers) * seeds
+	perEpisode := len(tiers) * seeds // outcomes
 	var sum fourfold
-	var bySet [][]float64 // A - B of each episode, in [-1, 1]
-	var setDiffs []int    // A - B of each set, as a count of successes
+	var bySet [][]float64 // bySet[set][episode] is A - B, in [-1, 1]
+	var setDiffs []int    // successes of A minus those of B in each set
 	r.episodes = slices.SortedFunc(maps.Keys(t.pairs), compareEpisodes)
 	for i, e := range r.episodes {
 		if i == 0 || e.set != r.episodes[i-1].set {
 			bySet, setDiffs = append(bySet, nil), append(setDiffs, 0)
 		}
 		last, f := len(bySet)-1, t.pairs[e]
-		bySet[last] = append(bySet[last], float64(f.diff())/float64(want))
+		bySet[last] = append(bySet[last], float64(f.diff())/float64(perEpisode))
 		setDiffs[last] += f.diff()
 		r.diffs = append(r.diffs, f.diff())
 		sum = sum.plus(f)
@@ -434,7 +467,7 @@ func (t *table) row(name string, tiers []string, seeds int) Difference {
 	r.RateA, r.RateB, r.Diff = percent(sum.both+sum.onlyA), percent(sum.both+sum.onlyB), percent(sum.diff())
 	r.Sets, r.SetP = len(bySet), stats.SignFlipExact(setDiffs)
 	var interval func(level float64) stats.Interval
-	if want == 1 {
+	if perEpisode == 1 {
 		counts := stats.Fourfold{Both: sum.both, OnlyA: sum.onlyA, OnlyB: sum.onlyB, Neither: sum.neither}
 		interval = func(level float64) stats.Interval { return stats.Newcombe(counts, level) }
 		p, mid := stats.McNemar(sum.onlyA, sum.onlyB)

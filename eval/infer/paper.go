@@ -10,10 +10,13 @@ import (
 	"scalewm/eval/stats"
 )
 
+// paper.json holds the published numbers in the form of Number, so that views can show them
+// next to ours.
+//
 //go:embed paper.json
 var paperJSON []byte
 
-// published has the numbers of the paper and of its authors' files.
+// published are the numbers of the paper and of its authors' result files.
 var published = func() []Number {
 	var p struct {
 		Numbers []Number `json:"numbers"`
@@ -24,24 +27,27 @@ var published = func() []Number {
 	return p.Numbers
 }()
 
-// PaperTiers are the paper's tiers. paperSets is the number of evaluation sets in its test.
+// PaperTiers are the compute tiers of the paper, in descending order of compute.
 var PaperTiers = []string{"T1", "T2", "T3", "T4", "T5"}
 
+// paperSets is the number of evaluation sets in the paper's test.
 const paperSets = 6
 
-// Training seeds of the authors: PaperSeed is the paper's; those up to lastSeed are in their
-// repository.
+// Training seeds of the authors. The paper's tables have the first; their repository has
+// results of all from the first to the last.
 const (
 	PaperSeed = 3072
 	lastSeed  = 3074
 )
 
-// publish adds the published numbers, and derives further numbers from them in the same way as from
-// ours.
+// publish adds the published numbers, and the numbers derived from them, with the
+// formulas that are used for ours.
 func (t *Table) publish() {
 	for _, n := range published {
 		t.add(n)
 	}
+	// The published numbers are complete: each one that is looked up below exists, so a nil
+	// pointer here is a mistake in paper.json, which a test would find.
 	for _, n := range published {
 		find := func(what, solver string, of results.Arm) *Number {
 			return t.Find(Number{What: what, Source: n.Source, Place: Place{Task: n.Task, Solver: solver, Tier: n.Tier}, Of: of})
@@ -63,11 +69,12 @@ func (t *Table) publish() {
 	t.publishSeeds()
 }
 
-// PaperMean is an arm's success averaged over those of the paper's tiers that the folder has, and the
-// paper's success averaged over the same tiers.
+// PaperMean is an arm's success in a block, averaged over those tiers of the paper that
+// the folder has. There is one number of ours and one of the paper, over the same
+// tiers.
 const PaperMean = "success_over_tiers_of_the_paper"
 
-// overPaperTiers adds PaperMean for the arms of a block that the paper has.
+// overPaperTiers adds these numbers for the arms that the paper has.
 func (t *Table) overPaperTiers(b *Block) {
 	for _, a := range b.Arms {
 		var ours, theirs []float64
@@ -86,6 +93,7 @@ func (t *Table) overPaperTiers(b *Block) {
 		}
 		t.add(Number{What: PaperMean, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: some(mean(ours)), N: len(ours), Unit: "tier", From: union(from)})
 		over := Number{What: PaperMean, Source: Paper, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: average.Value, N: len(ours), Unit: "tier"}
+		// With all tiers, use the average as printed instead of recomputing it from rounded rates.
 		if len(ours) < len(PaperTiers) {
 			over.Value = some(mean(theirs))
 		}
@@ -93,10 +101,12 @@ func (t *Table) overPaperTiers(b *Block) {
 	}
 }
 
-// publishSeeds adds the differences by the authors' training seeds, for the pairs of arms that the
-// folder compares.
+// publishSeeds adds the authors' differences by training seed, for the pairs of arms
+// that the folder compares.
 func (t *Table) publishSeeds() {
-	averages := func(task string, arm results.Arm, seed int) (x []float64) { // of CEM, iCEM and, if the authors ran it, MPPI
+	// averages returns an arm's averages over tiers for CEM, iCEM and MPPI, in this order.
+	// Not all seeds were run with MPPI, so the result may be shorter.
+	averages := func(task string, arm results.Arm, seed int) (x []float64) {
 		for _, solver := range PaperSolvers {
 			n := Number{What: Success, Source: Paper, Place: Place{Task: task, Solver: solver, Tier: Mean}, Of: arm}
 			if seed != PaperSeed {
@@ -121,6 +131,8 @@ func (t *Table) publishSeeds() {
 						led[seed]++
 					}
 				}
+				// n becomes the number of solvers that all seeds have. Points are averaged
+				// over these only.
 				if len(x) > 0 && len(x) == len(y) {
 					s.Seeds, all, n = append(s.Seeds, seed), append(all, [2][]float64{x, y}), min(n, len(x))
 				}
@@ -145,8 +157,8 @@ func (t *Table) publishSeeds() {
 	}
 }
 
-// publishSeedDiff adds such a difference and, for three seeds or more, how many seeds an effect
-// needs.
+// publishSeedDiff adds such a difference. With at least three seeds it adds the number
+// of seeds that an effect needs; two do not give a useful standard deviation.
 func (t *Table) publishSeedDiff(n Number, s *Seeds) {
 	t.seedDiff(n, s)
 	if len(s.Seeds) < 3 {
@@ -160,18 +172,18 @@ func (t *Table) publishSeedDiff(n Number, s *Seeds) {
 	}
 }
 
-// ByState is the success of an arm with a smaller or larger supervised task state, averaged over
-// the solvers and tiers that all its variants have. StateDiff is the difference of the full and
-// the half state, paired by episode.
+// Kinds of numbers about the choice of the supervised task state. ByState is a method's
+// success with one of States, averaged over the solvers and tiers that all its states have.
+// StateDiff is the difference of the full and the half state, paired by episode.
 const (
 	ByState   = "success_by_state"
 	StateDiff = "state_difference"
 )
 
-// States are the supervised task states, smallest first.
+// States are the supervised states, the smallest first.
 var States = []string{"half", results.DefaultQ, "native"}
 
-// StateArm returns an arm with a supervised task state.
+// StateArm returns the arm of a method that was trained with a supervised state.
 func StateArm(arm results.Arm, state string) results.Arm {
 	if state == results.DefaultQ {
 		return arm
@@ -179,10 +191,10 @@ func StateArm(arm results.Arm, state string) results.Arm {
 	return arm.With(state)
 }
 
-// states adds the numbers of state selection of a method on a task, if the folder has it with
-// several states. The notes of a success list the solvers.
+// states adds these numbers for a method and a task, if it has at least two states
+// there. The notes of a success list the solvers.
 func (t *Table) states(g Group, task string, arm results.Arm) {
-	of := tested(g.Blocks, task)
+	of := testBlocks(g.Blocks, task)
 	var there []results.Arm
 	for _, state := range States {
 		a := StateArm(arm, state)

@@ -9,23 +9,25 @@ import (
 	"scalewm/eval/results"
 )
 
-// Placed is a cell with the table, settings and arm it belongs to. Two different cells never
-// agree in table, settings, arm, training seed, tier and set.
+// Placed is a cell and its position in the tables of a folder. Two different cells never
+// have the same table, settings, arm, training seed, tier and set.
 type Placed struct {
 	results.Cell
-	Table    string // a solver's name or results.StockMPPI; "" for random actions
+	Table    string // a solver's name or results.StockMPPI; "" for arms that do not search
 	Settings *Settings
-	Arm      results.Arm // the arm, followed by the start of a hash if weights or code differ under one name
+	// Arm is who acts. If several checkpoints or programs have the same name and seed, a
+	// variant distinguishes them: the first characters of a hash.
+	Arm results.Arm
 }
 
-// PlaceCells assigns each cell of a folder to the table of its solver and to the settings it
-// agrees with, in the order of the cells. A cell that agrees with several settings, such as
-// one of random actions, is returned once for each.
+// PlaceCells assigns the cells of a folder to the table of their solver and to the
+// settings that they agree with. The result is in the order of the cells and does not
+// depend on it otherwise. A cell that agrees with several settings is returned once for
+// each. The notes say which cells are left out.
 //
-// MPPI at stock temperature gets its own table if the task also has MPPI at another
-// temperature with otherwise equal settings. A method that always plans at the stock
-// temperature is in both tables. Cells of the set on which a temperature was tuned are
-// dropped if there are other sets. The notes say which cells were dropped.
+// MPPI at the stock temperature gets its own table, results.StockMPPI, if the task also
+// has MPPI at another temperature and otherwise equal settings. A method that always
+// plans at the stock temperature is in both tables.
 func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	cells, notes = usable(cells)
 	type solver struct{ task, name string }
@@ -34,7 +36,8 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 		s := solver{c.Spec.Task, c.Spec.Solver}
 		bySolver[s] = append(bySolver[s], c)
 	}
-	places := map[string][]*Settings{} // by cell id
+	// Find the settings of each task and solver, and assign them to tables.
+	places := map[string][]*Settings{} // settings of each cell, by its id
 	tables := map[solver][]*Settings{}
 	for s, of := range bySolver {
 		all, belong := split(of)
@@ -53,6 +56,7 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	for _, all := range tables {
 		name(all)
 	}
+	// MPPI at the stock temperature varies MPPI at the chosen one.
 	for t, all := range tables {
 		for _, s := range all {
 			for _, o := range tables[solver{t.task, results.MPPI}] {
@@ -62,10 +66,13 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 			}
 		}
 	}
+	// split ranges over maps; sort what depends on their order.
 	for _, of := range places {
 		slices.SortFunc(of, func(a, b *Settings) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) })
 	}
-	others := map[*Settings]bool{} // settings of MPPI at a tuned temperature that have other sets than the tuning set
+	// The tuning set chose MPPI's temperature, so success on it is biased upwards. Leave it
+	// out wherever the same settings have other sets.
+	others := map[*Settings]bool{}
 	for _, c := range cells {
 		for _, s := range places[c.ID] {
 			others[s] = others[s] || s.chosen() && c.Spec.Set != results.TuningSet
@@ -82,16 +89,17 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(dropped)) {
-		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, because the temperature was tuned on it", task, dropped[task], results.TuningSet))
+		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], results.TuningSet))
 	}
 	nameArms(placed)
-	return saidBest(placed), notes
+	return dropLessSpecific(placed), notes
 }
 
-// saidBest drops a cell from settings for which its arm has another cell that states more of
-// them. Example: a Python model planned by MPPI at the stock temperature fits any table of
-// MPPI, but is dropped from the table of a temperature at which the model was planned too.
-func saidBest(placed []Placed) []Placed {
+// dropLessSpecific drops a cell from settings in which its arm has another cell with more
+// values in the same slot. For example, a Python model planned by MPPI at the stock
+// temperature agrees with every table of MPPI. It is dropped from the table of a
+// temperature at which the model was planned too.
+func dropLessSpecific(placed []Placed) []Placed {
 	type place struct {
 		*Settings
 		slot
@@ -104,10 +112,11 @@ func saidBest(placed []Placed) []Placed {
 	return slices.DeleteFunc(placed, func(p Placed) bool { return len(valuesOf(p.Cell)) < most[at(p)] })
 }
 
-// usable drops damaged cells, and cells of a set that duplicates, under another name, a set
-// this arm already has. The notes say which.
+// usable drops damaged cells. If an arm has a set of the same episodes under two names,
+// it keeps the shorter name (then the first in alphabetical order), since these
+// episodes would count twice.
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
-	names := map[results.Spec]string{} // name of the set by the rest of the spec
+	names := map[results.Spec]string{} // name of the set that is kept, by the rest of the spec
 	same := func(s results.Spec) results.Spec {
 		s.Set, s.Pool = "", ""
 		return s
@@ -122,7 +131,7 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 		first := names[same(c.Spec)]
 		note := ""
 		if e, ok := c.Result.Double(); ok {
-			note = fmt.Sprintf("cell %s left out: episode %d appears twice in it", c.ID, e)
+			note = fmt.Sprintf("cell %s left out: it has episode %d twice", c.ID, e)
 		} else if first != c.Spec.Set && c.Spec.SetHash != "" {
 			note = fmt.Sprintf("%s: the sets %s and %s are the same episodes, which count once", c.Spec.Task, first, c.Spec.Set)
 		} else {
@@ -135,17 +144,19 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 	return out, notes
 }
 
+// temperatureKey is the key of MPPI's temperature in values.
 var temperatureKey = setKey{name: "temperature"}
 
-// chosen reports whether the settings are those of MPPI at a temperature other than stock.
+// chosen reports whether these are settings of MPPI at a temperature other than the
+// stock one.
 func (s *Settings) chosen() bool {
 	t := s.value[temperatureKey]
 	return s.Table == results.MPPI && t != "" && t != number(results.StockTemperature)
 }
 
-// stock returns the settings of MPPI at stock temperature that otherwise agree with settings at
-// a chosen temperature. It removes the temperature from their values, because the name of
-// their table states it.
+// stock returns the settings of MPPI at the stock temperature that agree with some at a
+// chosen one in everything else. It removes the temperature from their values, because
+// the name of their table states it.
 func stock(all []*Settings) (out []*Settings) {
 	for _, s := range all {
 		if s.Table != results.MPPI || s.value[temperatureKey] != number(results.StockTemperature) {
@@ -161,9 +172,10 @@ func stock(all []*Settings) (out []*Settings) {
 	return out
 }
 
-// nameArms sets the arms of all cells. Two trainings with the same name and seed but different
-// weights, and two Python models with the same weights but different code, are different
-// arms. The start of that hash distinguishes them.
+// nameArms sets the arms of the cells. Within settings, trainings of the same name and
+// seed with different weights are different arms, and so are Python models with equal
+// weights and different code. They get the first characters of that hash as a variant.
+// Without it their cells would claim the same slots.
 func nameArms(placed []Placed) {
 	type training struct {
 		*Settings

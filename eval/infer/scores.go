@@ -14,29 +14,33 @@ import (
 
 // Score is the success of an arm at a tier, in percent.
 type Score struct {
-	N     int       `json:"n"`    // episodes over all sets
-	Hits  int       `json:"hits"` // successes over all sets
-	Mean  float64   `json:"-"`    // over sets
-	SD    float64   `json:"-"`    // over sets, divisor S-1; NaN for one set
-	Lo    float64   `json:"-"`    // 95 % Wilson interval of the pooled rate; NaN for means
+	N    int     `json:"n"`    // number of episodes, over all sets
+	Hits int     `json:"hits"` // number of successes, over all sets
+	Mean float64 `json:"-"`    // mean over sets
+	SD   float64 `json:"-"`    // standard deviation over sets, with divisor S-1; NaN for one set
+	// Lo and Hi bound the 95 % Wilson interval of the pooled rate Hits/N. They are NaN for a
+	// mean over tiers.
+	Lo    float64   `json:"-"`
 	Hi    float64   `json:"-"`
-	BySet []SetRate `json:"by_set"`
-	// NaN is the percentage of planning costs that were NaN or infinite. For a mean over tiers it
-	// is the largest of them.
-	NaN       float64   `json:"-"`
-	Solved    []float64 `json:"-"` // Solved[k] is the percentage solved within k env steps, k = 0..budget; nil for means over tiers
+	BySet []SetRate `json:"by_set"` // sorted by set
+	// NaN is the share of costs that were NaN or infinite, in percent. For a mean over tiers
+	// it is the largest of the tiers.
+	NaN float64 `json:"-"`
+	// Solved[k] is the percentage of episodes solved within k env steps, k = 0 ... budget.
+	// It is empty for a mean over tiers.
+	Solved    []float64 `json:"-"`
 	PreSolved float64   `json:"-"` // percentage of starts that already meet the goal
 	Fresh     float64   `json:"-"` // success without those starts, in percent; NaN if none is left
 }
 
-// SetRate is the success on one set, in percent of N episodes.
+// SetRate is the success on one set of N episodes, in percent.
 type SetRate struct {
 	Set  string  `json:"set"`
 	N    int     `json:"n,omitempty"`
 	Rate float64 `json:"rate"`
 }
 
-// ScoreOf returns the score of the cells of an arm at a tier, one per set, in any order.
+// ScoreOf summarizes the cells of an arm at a tier, one for each set, in any order.
 func ScoreOf(cells []results.Cell) Score {
 	var s Score
 	bad, costs, budget, pre, preHits := 0, 0, 0, 0, 0
@@ -71,6 +75,8 @@ func ScoreOf(cells []results.Cell) Score {
 	s.PreSolved, s.Fresh = percent(pre, s.N), percent(s.Hits-preHits, s.N-pre)
 	s.NaN = percent(bad, max(costs, 1))
 	slices.SortFunc(s.BySet, func(a, b SetRate) int { return strings.Compare(a.Set, b.Set) })
+	// Sets scatter by chance only (docs/sources.md#set-spread), so the pooled rate has the
+	// binomial distribution that Wilson's interval assumes.
 	s.Lo, s.Hi = math.NaN(), math.NaN()
 	if s.N > 0 {
 		iv := stats.Wilson(s.Hits, s.N, 0.95)
@@ -79,8 +85,9 @@ func ScoreOf(cells []results.Cell) Score {
 	return s.overSets()
 }
 
-// MeanScore averages scores over tiers. It averages each set first, so that the spread over sets
-// keeps its meaning. Sets that are missing at a tier are left out.
+// MeanScore averages scores over tiers. It averages set by set first, so that the
+// standard deviation over sets remains meaningful. Sets that are missing at some tier
+// are left out.
 func MeanScore(tiers []Score) Score {
 	m := Score{Lo: math.NaN(), Hi: math.NaN()}
 	sums, counts := map[string]float64{}, map[string]int{}
@@ -99,7 +106,7 @@ func MeanScore(tiers []Score) Score {
 	return m.overSets()
 }
 
-// Note says how many of the costs that chose the plans were not finite, "" where all were.
+// Note returns a note on the share of costs that were not finite, or "" if all were.
 func (s Score) Note() string {
 	if s.NaN == 0 {
 		return ""
@@ -107,6 +114,7 @@ func (s Score) Note() string {
 	return fmt.Sprintf("%.3g %% of the costs were NaN or infinite, and counted as the worst", s.NaN)
 }
 
+// overSets sets the mean and the standard deviation over sets.
 func (s Score) overSets() Score {
 	x := make([]float64, len(s.BySet))
 	for i, r := range s.BySet {
@@ -116,21 +124,24 @@ func (s Score) overSets() Score {
 	return s
 }
 
-// SetTest is the paper's significance test of two methods (docs/sources.md#significance). It takes
-// the mean over all cells (solver and tier) of one task for each set, and applies the exact
-// two-sided Wilcoxon signed-rank test to the differences by set. With six sets its p-value is
-// at least .031.
+// SetTest is the paper's significance test of two methods
+// (docs/sources.md#significance): the success of each method on a set is its mean over
+// all cells (solver and tier) of one task, and the differences by set are tested by the
+// exact two-sided Wilcoxon signed-rank test. With six sets its p-value is at least
+// 2/2^6 = .031.
 type SetTest struct {
-	Cells  int         `json:"cells"`
-	Sets   []string    `json:"sets"`   // sets that all cells have
-	Points []float64   `json:"points"` // A - B by set, in points; empty if fewer than two sets are in all cells
-	Mean   float64     `json:"mean"`
-	P      float64     `json:"p"`
-	Pooled *Difference `json:"pooled"` // over the same cells with the episode as the unit; nil if no episode, or not every training seed, is in all of them
+	Cells  int       `json:"cells"`  // number of cells
+	Sets   []string  `json:"sets"`   // sets that all cells have
+	Points []float64 `json:"points"` // Points[i] is A - B on Sets[i]
+	Mean   float64   `json:"mean"`
+	P      float64   `json:"p"`
+	// Pooled is the difference over the same cells with the episode as the unit. It is nil
+	// if some cell lacks a training seed, or no episode is in all cells.
+	Pooled *Difference `json:"pooled"`
 }
 
-// TestSets tests differences A - B given by cell and set. It returns false if fewer than two sets
-// are in all cells.
+// TestSets tests differences A - B, given for each cell by set. It returns false if
+// fewer than two sets are in all cells.
 func TestSets(cells []map[string]float64) (SetTest, bool) {
 	t := SetTest{Cells: len(cells)}
 	sum, there := map[string]float64{}, map[string]int{}
@@ -142,7 +153,8 @@ func TestSets(cells []map[string]float64) (SetTest, bool) {
 	}
 	for _, set := range slices.Sorted(maps.Keys(there)) {
 		if there[set] == len(cells) {
-			// Rounded, so that differences that are equal as decimals share a rank.
+			// Differences that are equal in decimals may differ in the last bits. Round them,
+			// so that they are ties and share a rank.
 			t.Sets, t.Points = append(t.Sets, set), append(t.Points, math.Round(sum[set]/float64(len(cells))*1e9)/1e9)
 		}
 	}
@@ -157,9 +169,10 @@ func TestSets(cells []map[string]float64) (SetTest, bool) {
 // Estimate is a value with its 95 % interval, whose ends are NaN if it has none.
 type Estimate struct{ Value, Lo, Hi float64 }
 
-// Aggregate returns statistics of a method's success rates, given by cell and set: mean,
-// interquartile mean, and the gap to 100 % (docs/sources.md#aggregates), with intervals from a
-// bootstrap over the sets of each cell.
+// Aggregate summarizes a method's success rates cells[cell][set], in percent, over all
+// cells: mean, interquartile mean, and how far success falls short of 100 %
+// (docs/sources.md#aggregates). The intervals are from a bootstrap that resamples the
+// sets of each cell. The name of the method seeds it.
 func Aggregate(method string, cells [][]float64) (mean, iqm, gap Estimate) {
 	all := slices.Concat(cells...)
 	estimate := func(statistic func([]float64) float64) Estimate {

@@ -10,10 +10,14 @@ import (
 	"scalewm/eval/stats"
 )
 
-// BySeed pairs two arms one training seed at a time. points[i][set][episode] is the difference
-// A - B in points for seeds[i], averaged over the tiers of Compare's mean, or over the given
-// tiers. It keeps the episodes that every seed has, and only the longest sets, so that the
-// design is balanced. It is empty if the arms share no seed, or no episode at all tiers.
+// BySeed pairs two arms separately for each training seed. It returns the differences A
+// - B in points as points[seed][set][episode]. The outcome of an episode is its average
+// over the tiers of Compare's mean, or over the tiers in only. The result is empty if
+// the arms share no seed, or no episode at all tiers.
+//
+// All seeds have the same episodes and all sets the same number of them, as
+// stats.VarianceComponents requires: episodes that some seed lacks are dropped, and so
+// are sets that are shorter than the longest.
 func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 	c := &Comparison{A: a.Name, B: b.Name}
 	pairs, err := seedPairs(a, b)
@@ -24,9 +28,10 @@ func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 	if len(tiers) == 0 {
 		tiers = Averaged(c.commonTiers(a, b))
 	}
+	// A tier that some seed lacks is left out for all of them.
 	tiers = slices.DeleteFunc(slices.Clone(tiers), func(t string) bool { return len(c.seedsAt(a, b, t, pairs)) < len(pairs) })
 	var tables []*table
-	seen := map[episode]int{}
+	seen := map[episode]int{} // number of seeds that have the episode
 	for _, s := range pairs {
 		all := &table{pairs: map[episode]fourfold{}}
 		for _, tier := range tiers {
@@ -65,18 +70,19 @@ func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 	return seeds, points
 }
 
-// Seeds is the difference of two methods on a task by training seed, averaged over the solvers and
-// tiers that all seeds have.
+// Seeds is the difference of two methods on a task by training seed, averaged over the
+// solvers and tiers that both have.
 type Seeds struct {
 	Solvers  []string         `json:"solvers"`
 	Seeds    []int            `json:"seeds"`
-	Points   []float64        `json:"points"`   // difference of each seed, in points
-	Episodes int              `json:"episodes"` // episodes per seed
-	OfSet    int              `json:"of_set"`   // episodes per set
-	Spread   stats.Components `json:"-"`
+	Points   []float64        `json:"points"`   // Points[i] is the difference of Seeds[i]
+	Episodes int              `json:"episodes"` // number of episodes of each seed
+	OfSet    int              `json:"of_set"`   // number of episodes in each set
+	Spread   stats.Components `json:"-"`        // variance components of the difference
 }
 
-// bySolver is BySeed over the solvers that both arms have, which it returns too.
+// bySolver is BySeed over several solvers: two arms are paired on the solvers that both
+// have, which among lists.
 func bySolver(of map[string]*Block, solvers []string, a, b results.Arm, tiers ...string) (among []string, seeds []int, points [][][]float64) {
 	as, bs := map[string]*Side{}, map[string]*Side{}
 	for _, solver := range solvers {
@@ -94,6 +100,7 @@ func seedPoints(of map[string]*Block, solvers []string, a, b results.Arm, tiers 
 	return seeds, means(points)
 }
 
+// means averages points[seed][set][episode] over sets and episodes.
 func means(points [][][]float64) (x []float64) {
 	for _, p := range points {
 		x = append(x, mean(slices.Concat(p...)))
@@ -101,28 +108,31 @@ func means(points [][][]float64) (x []float64) {
 	return x
 }
 
-// Effects are the sizes, in points, for which the table has the needed numbers of episodes and
-// seeds.
+// Effects are the differences, in points, for which the table has the numbers of episodes
+// and training seeds that detect them.
 var Effects = []int{8, 4, 2}
 
-// MostSeeds is the largest number of seeds that is reported; it stands for "at least".
+// MostSeeds is the largest number of seeds that is considered. A number equal to it means
+// that at least as many are needed.
 const MostSeeds = 200
 
-// EpisodesFor names the number of episodes that detect an effect between two checkpoints.
+// EpisodesFor returns the What of the number of episodes that detect an effect.
 func EpisodesFor(effect int) string { return fmt.Sprintf("episodes_for_%d_points", effect) }
 
-// SeedsFor names the number of training seeds that detect an effect between two methods.
+// SeedsFor returns the What of the number of training seeds that detect an effect.
 func SeedsFor(effect int) string { return fmt.Sprintf("seeds_for_%d_points", effect) }
 
-// seeds adds, for every task and pair of learned arms, the difference with the training seed as the
-// unit, its variance components, and the seeds and episodes that effects need.
+// seeds adds, for every task and pair of learned arms, the difference with the training
+// seed as the unit, its variance components, and the numbers of episodes and seeds that
+// detect an effect. The interval over seeds answers whether one method is better than
+// another. The interval over episodes only answers this for two checkpoints.
 func (t *Table) seeds(g Group) {
 	for _, v := range Versus(g.Main()) {
 		if v[0].Floor() {
 			continue
 		}
 		for _, task := range Tasks(g.Main()) {
-			of := tested(g.Main(), task)
+			of := testBlocks(g.Main(), task)
 			among, seeds, points := bySolver(of, PaperSolvers, v[0], v[1])
 			if len(seeds) == 0 || len(points[0]) < 2 || len(points[0][0]) < 2 {
 				continue
@@ -142,10 +152,11 @@ func (t *Table) seeds(g Group) {
 	}
 }
 
-// seedDiff adds the difference of each training seed, and their mean.
+// seedDiff adds a difference by training seed, and its mean with Student's interval:
+// there are too few seeds for a bootstrap.
 func (t *Table) seedDiff(n Number, s *Seeds) {
 	n.What, n.Unit = SeedDiff, "training seed"
-	from := map[int][]string{}
+	from := map[int][]string{} // cells of each seed
 	for _, id := range n.From {
 		from[t.seedOf[id]] = append(from[t.seedOf[id]], id)
 	}
@@ -161,8 +172,9 @@ func (t *Table) seedDiff(n Number, s *Seeds) {
 	t.add(n)
 }
 
-// spread adds the standard deviations of a difference by source. With one seed, rest is false: it is
-// part of the episodes' deviation.
+// spread adds the standard deviation of a difference for each source of variance. With
+// one seed, which rest = false states, the residual is part of the component of
+// episodes, and has no number.
 func (t *Table) spread(n Number, c stats.Components, rest bool) {
 	n.Unit = "points"
 	for what, variance := range map[string]float64{"sd_of_seeds": c.Seed, "sd_of_sets": c.Set, "sd_of_episodes": c.Episode, "sd_of_the_rest": c.Rest} {
@@ -173,7 +185,8 @@ func (t *Table) spread(n Number, c stats.Components, rest bool) {
 	}
 }
 
-// need adds the number of episodes or seeds that an effect needs. A count of 0 is unknown.
+// need adds the number of units that detect an effect. A count of 0 means that it
+// cannot be determined; the number then has no value.
 func (t *Table) need(n Number, what string, count int, unit string) {
 	if n.What, n.Unit = what, unit; count > 0 {
 		n.Value = some(float64(count))
@@ -181,18 +194,20 @@ func (t *Table) need(n Number, what string, count int, unit string) {
 	t.add(n)
 }
 
-// Shares names the percentages of the variance of a difference in one episode, by source.
+// Shares are the kinds of numbers that divide the variance of a difference in one
+// episode among its sources, in percent. The order is that of parts.variances.
 var Shares = []string{"share_of_training_seed", "share_of_set", "share_of_episode", "share_of_seed_by_episode", "share_of_planner"}
 
-// sources adds the sources of the variance of a difference in one episode, for each pair of learned
-// arms, block and tier that was planned with two draws of the planner's noise.
+// sources adds the sources of variance of a difference in one episode at one tier, for
+// each pair of learned arms, block and tier that was planned with two draws of the
+// planner's noise.
 func (t *Table) sources(g Group) {
 	for _, v := range Versus(g.Main()) {
 		if v[0].Floor() {
 			continue
 		}
 		for _, b := range g.Main() {
-			twin := t.twin(b)
+			twin := t.withOtherNoise(b)
 			if twin == nil {
 				continue
 			}
@@ -205,8 +220,8 @@ func (t *Table) sources(g Group) {
 	}
 }
 
-// twin returns the block that differs from b only in the draw of the planner's noise, or nil.
-func (t *Table) twin(b *Block) *Block {
+// withOtherNoise returns the block that differs from b in the planner's noise alone, or nil.
+func (t *Table) withOtherNoise(b *Block) *Block {
 	for _, o := range t.Blocks {
 		if o.Main == b && slices.Equal(o.Varied, []string{"planner_noise"}) {
 			return o
@@ -215,15 +230,15 @@ func (t *Table) twin(b *Block) *Block {
 	return nil
 }
 
-// parts are the variances of a difference in one episode, in the order of Shares.
+// parts are the variances of a difference in one episode, by source.
 type parts struct {
-	seeds, episodes int // episodes of each seed
-	variances       []float64
+	seeds     int       // number of training seeds
+	episodes  int       // number of episodes of each seed
+	variances []float64 // in the order of Shares, in points squared
 }
 
-// splitVariance estimates the variances from the seeds and episodes that two blocks share, which
-// differ only in the planner's noise. Half of the mean squared difference between the blocks is
-// the variance due to that noise. It returns false if there are too few seeds or episodes.
+// splitVariance estimates the variances from the seeds and episodes that both blocks
+// have. It returns false if there are fewer than two seeds, sets or episodes in a set.
 func splitVariance(first, second *Block, a, b results.Arm, tier string) (p parts, ok bool) {
 	var points, common [2][][][]float64
 	var seeds [2][]int
@@ -242,6 +257,8 @@ func splitVariance(first, second *Block, a, b results.Arm, tier string) (p parts
 	if p.seeds < 2 || len(common[0][0]) < 2 || len(common[0][0]) != len(common[1][0]) || len(common[0][0][0]) != len(common[1][0][0]) || len(common[0][0][0]) < 2 {
 		return p, false
 	}
+	// Two runs of an episode that differ only in the planner's noise have the difference d,
+	// whose variance is twice that of the noise.
 	n, noise := 0, 0.0
 	for i, sets := range common[0] {
 		for k, episodes := range sets {
@@ -252,13 +269,14 @@ func splitVariance(first, second *Block, a, b results.Arm, tier string) (p parts
 		}
 	}
 	noise /= float64(n)
+	// The residual of one block is the interaction of seed and episode plus the noise.
 	c := stats.VarianceComponents(common[0])
 	p.episodes = n / p.seeds
 	p.variances = []float64{c.Seed, c.Set, c.Episode, math.Max(0, c.Rest-noise), noise}
 	return p, true
 }
 
-// share adds the share of each variance in their sum.
+// share adds the standard deviation in one episode, and the shares of its variance.
 func (t *Table) share(b *Block, tier string, v [2]results.Arm, p parts) {
 	all := 0.0
 	for _, x := range p.variances {

@@ -21,7 +21,7 @@ func TestBySeed(t *testing.T) {
 		a := &Side{Name: name}
 		for of, w := range wins {
 			for e, s := range w {
-				if err := a.add(unit{of.seed, "T1"}, of.name, e, outcome{s, given{cell: &nothing}}); err != nil {
+				if err := a.add(unit{of.seed, "T1"}, of.name, e, outcome{s, fieldValues{cell: &nothing}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -9,35 +9,39 @@ import (
 	"scalewm/eval/results"
 )
 
-// Settings are the settings that the cells of a block share.
+// Settings are the conditions of evaluation that the cells of a block share. They cover the
+// fields with role ofSettings. The block is identified by task, table and settings.
 type Settings struct {
 	Task, Table string
-	// Name says in words how they differ from other settings of the same task and table, and
-	// which factors do not have their usual value. It is "" if there is nothing to say.
+	// Name describes, for readers, what differs from other settings of the same task and
+	// table, and the factors with unusual values. It is "" if there is nothing to say.
 	Name string
-	// Main are the settings with the usual values of all factors and otherwise equal values; for
-	// MPPI at stock temperature those at the chosen temperature. It is nil for main settings
-	// themselves. Varied names the factors in which the two differ.
+	// Main are the settings that have the usual values of all factors and are otherwise
+	// equal. For MPPI at the stock temperature they are those at the chosen one. Main is nil
+	// if no other settings are varied. Varied names the factors in which they differ.
 	Main   *Settings
 	Varied []string
 	value  values
 }
 
-// values are the values of settings, by name and, for settings that may differ between tiers,
-// sets or methods, by tier, set or method. A missing value agrees with any.
+// values maps settings to their values. A missing setting agrees with every value.
 type values map[setKey]string
 
+// setKey is the key of a setting: its name and, if it may differ within a block, the tier,
+// set or method for which it is the value (see field.per).
 type setKey struct{ name, of string }
 
-// unknown is the value of a setting that a cell does not record (such as the recipe of an old
-// checkpoint), if other cells differ in it. Nothing says to which of them it belongs.
+// unknown is the value of a setting that a cell does not state (such as the recipe of a
+// checkpoint without one), if other cells differ in it. Such a cell agrees with none of
+// them, since it cannot be assigned to one.
 const unknown = "unknown"
 
-// apart names an artificial setting. Cells have it whose tier or set has other values than one of
-// equal name, all other settings being equal: it keeps them in a separate block.
+// apart is the name of an artificial setting. Cells get it if they contradict others only in
+// a tier or set of equal name, such as two sets s101 with different starts. It separates
+// them, and its value names the contradiction.
 const apart = "apart"
 
-// valuesOf returns the values of a cell.
+// valuesOf returns the settings of a cell.
 func valuesOf(c results.Cell) values {
 	v := values{}
 	for _, f := range fields {
@@ -52,15 +56,15 @@ func valuesOf(c results.Cell) values {
 	return v
 }
 
-// plain returns the values that belong to no tier, set or method.
+// plain returns the settings that do not belong to a tier, set or method.
 func (v values) plain() values {
 	v = maps.Clone(v)
 	maps.DeleteFunc(v, func(k setKey, _ string) bool { return k.of != "" })
 	return v
 }
 
-// says reports whether v has a value of a setting.
-func (v values) says(name string) bool {
+// has reports whether v has a setting of that name.
+func (v values) has(name string) bool {
 	for k := range v {
 		if k.name == name {
 			return true
@@ -69,7 +73,7 @@ func (v values) says(name string) bool {
 	return false
 }
 
-// conflict returns the first setting in which v and o have different values.
+// conflict returns the first setting, in the order of keys, in which v and o differ.
 func (v values) conflict(o values) (k setKey, found bool) {
 	for a, x := range v {
 		if y, ok := o[a]; ok && x != y && (!found || a.compare(k) < 0) {
@@ -79,18 +83,23 @@ func (v values) conflict(o values) (k setKey, found bool) {
 	return k, found
 }
 
+// agrees reports whether v and o differ in no setting that both have.
 func (v values) agrees(o values) bool { _, found := v.conflict(o); return !found }
 
 func (k setKey) compare(o setKey) int {
 	return cmp.Or(strings.Compare(k.name, o.name), strings.Compare(k.of, o.of))
 }
 
-// Joins reports whether cells of s may be in the same block as those of o. Cells of random actions
-// have no settings of planners, and may join those of any planner.
+// Joins reports whether cells of s may be compared with those of o. It holds for random
+// actions, which have no planner settings, and any planner on the same data and starts.
 func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.agrees(o.value) }
 
-// split finds the different settings among the cells of one task and solver, and those that each
-// cell belongs to, by id: one, or all that agree if the cell lacks an open setting.
+// split finds the distinct settings among the cells of one task and solver. It also
+// returns, by id, the settings that each cell belongs to: one, or all that agree with a
+// cell without an open setting.
+//
+// The algorithm is greedy: it takes the cells one by one, adds each to the settings it
+// agrees with, and starts new settings if there are none.
 func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	type said struct {
 		values
@@ -101,21 +110,25 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 		v := valuesOf(c)
 		order = append(order, said{v, c.ID, v.text()})
 	}
-	// Cells with the most values come first, so that the result does not depend on the order of
-	// the cells.
+	// Cells with the most settings come first. The order is total, so the result does not
+	// depend on the order of the cells, and cells with few settings find all candidates.
 	slices.SortFunc(order, func(a, b said) int {
 		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), strings.Compare(a.id, b.id))
 	})
 	of = map[string][]*Settings{}
 	for i, c := range order {
+		// Cells with equal settings are neighbours, and share the result. A folder has
+		// thousands of cells and few settings.
 		if i > 0 && c.text == order[i-1].text {
 			of[c.id] = of[order[i-1].id]
 			continue
 		}
+		// A setting that this cell lacks is unknown if the candidates differ in it, unless
+		// the setting is open.
 		v, open := c.values, false
 		for _, f := range fields {
 			k := setKey{name: f.name}
-			if v.says(f.name) || f.role != ofSettings {
+			if v.has(f.name) || f.role != ofSettings {
 				continue
 			}
 			if among := fitting(all, v.plain()); slices.ContainsFunc(among, func(s *Settings) bool { return s.value[k] != among[0].value[k] }) {
@@ -127,6 +140,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 		fits := fitting(all, v)
 		switch {
 		case len(fits) == 0:
+			// If only settings of a tier, set or method conflict, say which.
 			if near := fitting(all, v.plain()); len(near) > 0 {
 				k, _ := v.conflict(near[0].value)
 				v[setKey{name: apart}] = k.of + " " + fieldNamed(k.name).words(v[k])
@@ -136,6 +150,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 		case !open:
 			fits = fits[:1]
 		}
+		// The settings take over what they did not have, such as the values of this tier.
 		for _, s := range fits {
 			maps.Copy(s.value, v)
 		}
@@ -144,6 +159,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	return all, of
 }
 
+// fitting returns the settings that agree with v.
 func fitting(all []*Settings, v values) (out []*Settings) {
 	for _, s := range all {
 		if s.value.agrees(v) {
@@ -153,7 +169,7 @@ func fitting(all []*Settings, v values) (out []*Settings) {
 	return out
 }
 
-// text returns a text that is equal for equal values.
+// text returns a canonical text: equal values have equal texts.
 func (v values) text() string {
 	var s strings.Builder
 	for _, k := range slices.SortedFunc(maps.Keys(v), setKey.compare) {
@@ -162,7 +178,8 @@ func (v values) text() string {
 	return s.String()
 }
 
-// name sets Name, Main and Varied of all settings of one task and table.
+// name sets the names of the settings of one task and table, and finds which of them
+// vary others.
 func name(all []*Settings) {
 	for _, s := range all {
 		s.Name = s.value.words(func(k setKey) bool {
@@ -182,8 +199,9 @@ func name(all []*Settings) {
 	}
 }
 
-// varies returns the factors in which s differs from o. It returns false if o has an unusual value
-// of a factor, or if they differ in no factor or in anything else.
+// varies returns the factors in which s differs from o. It returns false if o has an
+// unusual value of a factor, if they differ in no factor, or if they differ in anything
+// else.
 func (s *Settings) varies(o *Settings) (factors []string, ok bool) {
 	for _, f := range fields {
 		if x := o.value[setKey{name: f.name}]; f.usual != "" && x != "" && x != f.usual {
@@ -201,7 +219,8 @@ func (s *Settings) varies(o *Settings) (factors []string, ok bool) {
 	return factors, len(factors) > 0 && rest.agrees(o.value)
 }
 
-// words formats the plain values for which say returns true.
+// words describes, for readers, those values for which say is true. Values that belong
+// to a tier, set or method are left out.
 func (v values) words(say func(setKey) bool) string {
 	var out []string
 	for _, f := range fields {
@@ -216,22 +235,27 @@ func (v values) words(say func(setKey) bool) string {
 	return strings.Join(out, ", ")
 }
 
-// SettingsGroup is a set of settings of different tasks and tables over which numbers may be
-// aggregated. Members are indices in the argument of Groups.
+// SettingsGroup is a set of settings of several tasks and tables over which numbers may be
+// averaged.
 type SettingsGroup struct {
-	Name    string // what differs from other groups, in words; "" for the only one
-	Members []int
+	Name    string // what differs from other groups, for readers; "" for the only one
+	Members []int  // indices in the argument of Groups
 }
 
-// Groups divides settings, one per task and table, so that the members of a group agree in every
-// setting that varies within a task. Settings without a value, and those of tasks with only one,
-// are in every group that they agree with.
+// Groups partitions settings, one for each task and table, so that the members of a
+// group agree in every setting that varies within some task. Settings that do not state
+// such a setting, and those of tasks with only one value of it, belong to every group
+// that they agree with. Groups may therefore overlap.
+//
+// Values that differ only between tasks, such as the data set or the temperature, do
+// not separate groups.
 func Groups(all []*Settings) (groups []SettingsGroup) {
 	differs := func(s *Settings, k setKey) bool {
 		return slices.ContainsFunc(all, func(o *Settings) bool {
 			return o.Task == s.Task && (o.Table == s.Table || o.value[k] != "" && s.value[k] != "") && o.value[k] != s.value[k]
 		})
 	}
+	// vary[i] holds the values of all[i] in those settings that vary within its task.
 	vary := make([]values, len(all))
 	for i, s := range all {
 		vary[i] = values{}
@@ -243,6 +267,8 @@ func Groups(all []*Settings) (groups []SettingsGroup) {
 			}
 		}
 	}
+	// Each distinct combination of such values is a group, except those that another
+	// combination includes.
 	var kinds []values
 	for i, v := range vary {
 		fuller := func(o values) bool { return len(o) > len(v) && covers(o, v) }

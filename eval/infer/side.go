@@ -16,49 +16,50 @@ import (
 	"scalewm/eval/results"
 )
 
-// Side is one side of a comparison: the outcomes of an arm on one task with one solver, for one
-// or more training seeds. Its zero value is empty and ready to use.
+// Side is one side of a comparison: the outcomes of an arm on one task with one solver, for
+// one or more training seeds. The zero value, with a name, has no outcomes; Add adds them.
 type Side struct {
 	Name  string
 	Torn  []string // cells that could not be read, and why
-	Notes []string // cells that were left out, and why
+	Notes []string // notes on cells that were left out, or whose costs were not finite
 	units map[unit]outcomes
 }
 
-// unit is one training seed at one tier.
+// unit is a training seed at a tier.
 type unit struct {
 	seed int
 	tier string
 }
 
-// outcomes has the outcomes of a unit by set and episode.
+// outcomes maps sets and episodes to the outcomes of a unit.
 type outcomes map[string]map[int]outcome
 
-// outcome is the result of one episode and the conditions of its evaluation.
+// outcome is the outcome of one episode, with the conditions that pairing compares.
 type outcome struct {
 	success bool
-	given   given
+	values  fieldValues
 }
 
-// anyTier is the tier of an arm that does not plan, such as random actions. It is compared with
-// every tier of the other arm.
+// anyTier is the tier of an arm that does not search, such as random actions. It is
+// compared with every tier of the other arm.
 const anyTier = ""
 
-// Add adds the outcomes of a cell. It returns an error if the side has one of its episodes
-// already.
+// Add adds the outcomes of a cell. It returns an error if the side has one of the
+// episodes already. The side refers to the rows of the cell, which must not change.
 func (a *Side) Add(c results.Cell) error {
 	all := ofCell(c)
 	for i := range c.Result.Rows {
 		r := &c.Result.Rows[i]
-		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, given{all, r}}); err != nil {
+		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, fieldValues{all, r}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Join returns a side that has the outcomes of several solvers, given by name. Its tiers are
-// named "SOLVER TIER".
+// Join combines the sides of one arm with several solvers in one side, whose tiers are
+// named "solver tier". Pairing over solvers and tiers then is pairing over tiers. The
+// result shares its outcomes with the arguments.
 func Join(name string, bySolver map[string]*Side) *Side {
 	all := &Side{Name: name, units: map[unit]outcomes{}}
 	for solver, a := range bySolver {
@@ -70,7 +71,7 @@ func Join(name string, bySolver map[string]*Side) *Side {
 	return all
 }
 
-// add adds an outcome. A second outcome of the same episode is an error.
+// add adds an outcome. It returns an error if the episode is there already.
 func (a *Side) add(u unit, set string, episode int, o outcome) error {
 	if a.units == nil {
 		a.units = map[unit]outcomes{}
@@ -82,17 +83,17 @@ func (a *Side) add(u unit, set string, episode int, o outcome) error {
 		a.units[u][set] = map[int]outcome{}
 	}
 	if _, double := a.units[u][set][episode]; double {
-		return fmt.Errorf("episode %d of set %s at tier %q appears twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
+		return fmt.Errorf("episode %d of set %s at tier %q occurs twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
 			episode, set, u.tier)
 	}
 	if u.tier == anyTier {
-		o.given = o.given.unplanned()
+		o.values = o.values.unplanned()
 	}
 	a.units[u][set][episode] = o
 	return nil
 }
 
-// tiers returns the arm's tiers, sorted.
+// tiers returns the tiers of the side, sorted.
 func (a *Side) tiers() []string {
 	seen := map[string]bool{}
 	for u := range a.units {
@@ -101,7 +102,7 @@ func (a *Side) tiers() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// seeds returns the arm's training seeds, sorted.
+// seeds returns the training seeds of the side, sorted.
 func (a *Side) seeds() []int {
 	seen := map[int]bool{}
 	for u := range a.units {
@@ -110,8 +111,7 @@ func (a *Side) seeds() []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// at returns the outcomes of a training seed at a tier. Outcomes of an arm without tiers are
-// at every tier.
+// at returns the outcomes of a training seed at a tier, including those without a tier.
 func (a *Side) at(seed int, tier string) outcomes {
 	out := outcomes{}
 	maps.Copy(out, a.units[unit{seed, anyTier}])
@@ -119,19 +119,19 @@ func (a *Side) at(seed int, tier string) outcomes {
 	return out
 }
 
-// Filter selects the cells of an arm. An empty text selects all; empty Settings select the main
-// settings.
+// Filter selects the cells of an arm. Empty Task, Solver and Seed select all cells.
+// Empty Settings select the main settings, which vary no others.
 type Filter struct{ Task, Solver, Seed, Settings string }
 
-// Load reads an arm from a CSV file, a cell file or a results folder. The name of the latter two
-// may end in ":METHOD". It returns an error, with the candidates, if the filter leaves more
-// than one arm.
+// Load reads one side of a comparison from a CSV file, a cell file, or a results
+// folder. The last two may have ":METHOD" appended to select an arm. It returns an
+// error if the selected cells belong to more than one arm.
 func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	a := &Side{Name: name}
 	path, method := splitMethod(name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the arm %s: there is no %s (hint: an arm is a results folder, a cell or a CSV file, followed by :METHOD if it has several)", name, path)
+		return nil, fmt.Errorf("reading the arm %s: there is no %s (hint: an arm is a results folder, a cell or a CSV file, with :METHOD behind it where there are several)", name, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the arm %s: %w", name, err)
@@ -142,7 +142,7 @@ func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	case strings.EqualFold(filepath.Ext(path), ".csv"):
 		err = a.loadCSV(path)
 	case !strings.EqualFold(filepath.Ext(path), ".json"):
-		err = errors.New("this is not an arm (hint: an arm is a results folder, a cell's .json or a .csv file)")
+		err = errors.New("it is not an arm (hint: an arm is a results folder, a cell's .json or a .csv file)")
 	default:
 		err = a.loadCell(path, method, f)
 	}
@@ -152,7 +152,8 @@ func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	return a, nil
 }
 
-// splitMethod splits ":METHOD" from the end of a name, unless a file of the entire name exists.
+// splitMethod splits ":METHOD" off a name, unless there is a file of that name: a path
+// may contain a colon.
 func splitMethod(name string) (path, method string) {
 	if _, err := os.Stat(name); err == nil {
 		return name, ""
@@ -183,13 +184,16 @@ func (a *Side) loadCell(path, method string, f Filter) error {
 	return a.take([]results.Cell{c}, method, f)
 }
 
-// take adds the cells that the method and the filter select.
+// take adds the cells that the method and the filter select. They must belong to one
+// task, arm, table, training seed and settings.
 func (a *Side) take(cells []results.Cell, method string, f Filter) error {
 	placed, notes := PlaceCells(cells)
 	a.Notes = notes
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
+	// A method may be given as the full name of an arm, with variants. If no arm has this
+	// name, all arms of the method are candidates.
 	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm.String() == method })
-	found := map[string]bool{} // arms of the selected cells
+	found := map[string]bool{} // arms among the chosen cells
 	tiers := map[string][]results.Cell{}
 	for _, c := range placed {
 		s := c.Spec
@@ -219,7 +223,7 @@ func (a *Side) take(cells []results.Cell, method string, f Filter) error {
 	}
 	switch len(found) {
 	case 0:
-		return fmt.Errorf("none of its %d cells matches (hint: `scalewm report` lists what a results folder holds)", len(cells))
+		return fmt.Errorf("none of its %d cells fits (hint: `scalewm report` lists what a results folder holds)", len(cells))
 	case 1:
 		return nil
 	}

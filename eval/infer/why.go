@@ -11,17 +11,17 @@ import (
 	"scalewm/eval/results"
 )
 
-// Why is what a number is computed from: its cells, outcomes and test.
+// Why is the evidence behind a number, which `scalewm report --why` shows.
 type Why struct {
 	Number *Number `json:"number"`
-	// Rows are the outcomes by training seed, tier and set: an OfPair each for a paired difference,
-	// and an OfCell each for other numbers.
+	// Rows are the outcomes behind the number. For the paired difference of a block they are
+	// OfPair values by training seed, tier and set, and for other numbers OfCell values.
 	Rows  []any     `json:"rows"`
 	Cells []WhyCell `json:"cells"`
-	Test  *WhyTest  `json:"test"` // nil if nothing was tested or estimated
+	Test  *WhyTest  `json:"test"` // nil if the number has no inference behind it
 }
 
-// OfCell is the number of episodes and successes in one cell.
+// OfCell is a row of Why with the successes of one cell.
 type OfCell struct {
 	Cell   string      `json:"cell"`
 	Arm    results.Arm `json:"arm"`
@@ -33,7 +33,7 @@ type OfCell struct {
 	Hits   int         `json:"hits"`
 }
 
-// OfPair counts the paired outcomes of a training seed, tier and set.
+// OfPair is a row of Why with the paired outcomes of two arms on one set.
 type OfPair struct {
 	SeedA   int    `json:"seed_a"`
 	SeedB   int    `json:"seed_b"`
@@ -46,7 +46,7 @@ type OfPair struct {
 	Neither int    `json:"neither"`
 }
 
-// WhyCell is a cell that a number is computed from. SHA256 is the hash of its file.
+// WhyCell is a cell that a number depends on. SHA256 is the hash of its file.
 type WhyCell struct {
 	ID     string `json:"id"`
 	Path   string `json:"path"`
@@ -54,7 +54,7 @@ type WhyCell struct {
 	Device string `json:"device"`
 }
 
-// WhyTest says how a number was estimated and tested, with the inputs.
+// WhyTest describes how a number was estimated and tested, and from which inputs.
 type WhyTest struct {
 	Name     string   `json:"name"`
 	Interval string   `json:"interval,omitempty"`
@@ -62,19 +62,20 @@ type WhyTest struct {
 	Inputs   any      `json:"inputs"`
 }
 
-// Select finds the number that a selector describes:
+// Select returns the number that a selector describes:
 //
 //	WHAT[,task=..][,solver=..][,tier=..][,set=..][,settings=..][,a=..][,b=..][,seed=..][,source=..]
 //
-// A part that the selector lacks is "" (for the tier: the mean over tiers) if there is such a
-// number, and anything otherwise. It is an error if no number matches, or several do.
+// Among the numbers that match, it prefers those in which a field that the selector omits
+// is empty (for the tier: the mean over tiers), which is the most general number. It returns
+// an error if no number matches, or if several remain.
 func (t *Table) Select(selector string) (*Number, error) {
 	parts := strings.Split(selector, ",")
 	want := map[string]string{"source": Ours}
 	for _, p := range parts[1:] {
 		name, value, ok := strings.Cut(p, "=")
 		if _, known := described(&Number{})[name]; !ok || !known {
-			return nil, fmt.Errorf("the selector has %q (hint: WHAT and then any of %s, as in difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm)", p, strings.Join(slices.Sorted(maps.Keys(described(&Number{}))), "=.., ")+"=..")
+			return nil, fmt.Errorf("unknown part %q of the selector (hint: WHAT and then any of %s, as in difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm)", p, strings.Join(slices.Sorted(maps.Keys(described(&Number{}))), "=.., ")+"=..")
 		}
 		want[name] = value
 	}
@@ -98,7 +99,9 @@ func (t *Table) Select(selector string) (*Number, error) {
 		}
 		return nil, fmt.Errorf("there is no number %q (hint: one of %s, r2_PROBE_COMPONENTS_STATE or %sMEASURE)", parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "), Claimed)
 	}
-	for _, name := range []string{"settings", "set", "seed", "tier", "solver", "task", "b", "a"} { // prefer the most general number
+	// Narrow the candidates down to the most general ones, field by field. Fields that
+	// usually are not of interest come first.
+	for _, name := range []string{"settings", "set", "seed", "tier", "solver", "task", "b", "a"} {
 		if _, said := want[name]; said {
 			continue
 		}
@@ -118,7 +121,7 @@ func (t *Table) Select(selector string) (*Number, error) {
 	return fit[0], nil
 }
 
-// described returns the parts of a number's description by their names in a selector.
+// described returns the identifying fields of a number by their names in selectors.
 func described(n *Number) map[string]string {
 	seed := ""
 	if n.Seed != nil {
@@ -127,7 +130,7 @@ func described(n *Number) map[string]string {
 	return map[string]string{"source": n.Source, "task": n.Task, "solver": n.Solver, "tier": n.Tier, "set": n.Set, "settings": n.Settings, "a": n.Of.String(), "b": n.Minus.String(), "seed": seed}
 }
 
-// Selector returns a selector that finds the number.
+// Selector returns a selector that describes the number.
 func (n *Number) Selector() string {
 	s, is := n.What, described(n)
 	for _, name := range []string{"task", "solver", "tier", "set", "a", "b", "seed", "settings"} {
@@ -138,7 +141,8 @@ func (n *Number) Selector() string {
 	return s
 }
 
-// Why returns what a number is computed from. It reads the cells' files to hash them.
+// Why returns the evidence behind a number. It reads the files of the cells to hash
+// them.
 func (t *Table) Why(n *Number) (w Why, err error) {
 	full := *n
 	w = Why{Number: &full, Rows: []any{}, Cells: []WhyCell{}}
@@ -146,7 +150,7 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	for _, c := range t.Cells {
 		by[c.ID] = c
 	}
-	of := map[string]string{} // device by id, for analyses
+	of := map[string]string{} // kinds of device of analyses, whose ids are not in by
 	for _, a := range t.Analyses {
 		of[a.ID] = a.Spec.Device
 	}
@@ -168,7 +172,9 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	return w, nil
 }
 
-// pairRows returns the rows of a block's paired difference, nil for other numbers.
+// pairRows returns the rows of a paired difference of a block, and nil for other
+// numbers. They add up to the counts of the difference, because they cover its episodes
+// only.
 func (t *Table) pairRows(n *Number) (rows []any) {
 	d, is := n.How.(*Difference)
 	at := slices.IndexFunc(t.Blocks, func(b *Block) bool { return b.Place == n.Place.At("") })
@@ -195,7 +201,7 @@ func (t *Table) pairRows(n *Number) (rows []any) {
 	return rows
 }
 
-// test returns how a number was estimated and tested.
+// test describes the inference behind a number.
 func test(n *Number) *WhyTest {
 	w := &WhyTest{P: n.P, Inputs: n.How}
 	switch how := n.How.(type) {
