@@ -136,7 +136,7 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 		if err := b.probe("before " + p.name); err != nil {
 			return nil, err
 		}
-		resetPeak()
+		resetPeak() // each part reports its own peak of memory
 		if err := p.run(ctx, b); err != nil {
 			if ctx.Err() != nil { // an interruption ends the peer too, with an error that says less
 				return nil, ctx.Err()
@@ -147,6 +147,8 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 	if err := b.probe("after"); err != nil {
 		return nil, err
 	}
+	// The peak of a part is the better of the probes on both sides of it, since a neighbour on the host may
+	// have slowed either.
 	for i, before := range b.report.Probes {
 		switch before.When {
 		case "before train":
@@ -162,6 +164,7 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 	return &b.report, nil
 }
 
+// probe measures the machine's peak rates and adds them to the report. when says where in the run it is.
 func (b *Bench) probe(when string) error {
 	r, err := cpu.Measure("fp32", 0)
 	if err != nil {

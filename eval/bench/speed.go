@@ -74,6 +74,8 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 	}
 	defer p.kill()
 	medians := map[string]float64{}
+	// One precision after the other, each with the peer's variants in that precision: only contenders that
+	// alternate can be compared.
 	for _, precision := range []device.Precision{device.FP32, device.BF16} {
 		if err := b.measureOne(ctx, s, precision, p, start, medians); err != nil {
 			return nil, err
@@ -87,6 +89,7 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 	fp32 := p.of(s.Peer, string(device.FP32))
 	s.PeerMS, s.PeerSideMS = fastest(fp32, p.of(s.Peer, string(device.BF16))), p.of(s.Peer, "side")
 	s.Ratio, s.FP32Ratio, s.SideRatio = over(s.PeerMS, best), over(fp32, s.FP32MS), over(fastest(s.PeerMS, s.PeerSideMS), s.SideMS)
+	// The same number of parameters is the best sign that both programs do the same work.
 	if p != nil && p.hello.Params != s.Params {
 		return nil, fmt.Errorf("the peer's model has %d parameters, ours %d (hint: another version of its packages?)", p.hello.Params, s.Params)
 	}
@@ -111,6 +114,7 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 		defer w.free()
 		s.Device, s.Params = dev.Kind().String(), w.params
 		all = append([]contender{timed(name, w.once)}, all...)
+		// Batches of episodes are measured in the faster precision only.
 		if w.side != nil && (precision == device.BF16 || !b.bf16()) {
 			all = append(append(all, timed("side", w.side)), p.contenders("side")...)
 		}

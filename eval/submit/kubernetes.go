@@ -68,6 +68,7 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	if err := checkNames(map[string]string{"image": c.Image, "volume": c.Claim, "namespace": c.Namespace, "secret": c.Secret}); err != nil {
 		return err
 	}
+	// Pods see only the claim, so everything they read must be below its mount.
 	for _, file := range append([]string{out}, files...) {
 		path, err := filepath.Abs(file)
 		if rel, outside := filepath.Rel(c.Mount, path); err != nil || outside != nil || !filepath.IsLocal(rel) {
@@ -95,6 +96,7 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 // path.
 func runName(claim, out string) string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(out)), "-"), "-")
+	// Names of Jobs, with the stage appended, must fit a label of 63 characters.
 	name = strings.Trim(name[:min(len(name), 20)], "-")
 	sum := sha256.Sum256([]byte(claim + "\n" + out))
 	return strings.TrimPrefix(fmt.Sprintf("%s-%x", name, sum[:4]), "-")
@@ -111,6 +113,8 @@ func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 	if depends {
 		stages.WriteString("collected=1\n")
 	}
+	// Every job gets a manifest, for people who edit or resubmit them; submit.sh creates only those that
+	// have work.
 	for _, j := range p.Jobs {
 		job, err := p.job(dir, j)
 		if err != nil {
@@ -169,15 +173,18 @@ func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--mem %s: %w (hint: 16G)", j.Mem, err)
 		}
+		// A node that runs out of memory first evicts pods that use more than they requested, so request all.
 		container.Resources.Requests[core.ResourceMemory], container.Resources.Limits[core.ResourceMemory] = memory, memory
 	}
 	return &batch.Job{
 		TypeMeta:   meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: meta.ObjectMeta{Name: c.Run + "-" + j.Name, Labels: labels},
 		Spec: batch.JobSpec{
-			CompletionMode:       new(batch.IndexedCompletion),
-			Completions:          &n,
-			Parallelism:          new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
+			CompletionMode: new(batch.IndexedCompletion),
+			Completions:    &n,
+			Parallelism:    new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
+			// A shard that crashes is tried twice more. Disruptions and orderly stops do not count, see
+			// the rules below.
 			BackoffLimitPerIndex: new(int32(2)),
 			MaxFailedIndexes:     &n,                // a failing shard does not stop the others
 			PodReplacementPolicy: new(batch.Failed), // replace a pod only after it ended, so that no shard runs twice at once

@@ -57,7 +57,7 @@ const cellsPerShard = 30
 func Shards(stage pipeline.Stage, units int) int {
 	switch stage {
 	case pipeline.StageCollect:
-		return min(4*units, MaxCount)
+		return min(4*units, MaxCount) // data sets are few and slow to draw
 	case pipeline.StageEval:
 		return (units + cellsPerShard - 1) / cellsPerShard
 	case pipeline.StageReport:
@@ -111,6 +111,8 @@ func (p *Plan) Save(out string, asked map[pipeline.Stage]int) error {
 	case old.Engine != p.Engine:
 		return pipeline.Requestf("%s is a plan for %s, and this command requests %s (hint: delete %s if none of its jobs is queued)", path, old.Engine, p.Engine, filepath.Dir(path))
 	}
+	// A shard of a resubmitted stage must have the same work as before, because it recognises the lock of its
+	// own training.
 	for i, j := range p.Jobs {
 		at := slices.IndexFunc(old.Jobs, func(o Job) bool { return o.Name == j.Name })
 		if at < 0 {
@@ -232,6 +234,8 @@ func (p Plan) Seconds(costs []pipeline.Cost) (all pipeline.Seconds) {
 			continue
 		}
 		j := p.Jobs[i]
+		// The work divided by the shards that run at once, but never less than the longest unit, which
+		// cannot be split.
 		atOnce := min(max(j.Shards, 1), p.atOnce(j))
 		least, most := c.Seconds.Least/float64(atOnce), max(c.Seconds.Most/float64(atOnce), c.Longest)
 		switch c.Stage {

@@ -51,6 +51,8 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 		if !j.array() {
 			fmt.Fprintf(&submit, "submit %s %s%s.sh\n", j.Name, wait, j.Name)
 		}
+		// Indices of an array are below MaxArraySize. A longer list is submitted as several
+		// arrays, whose script gets the index of the first allocation as its argument.
 		for j.array() && len(units) > 0 {
 			offset := units[0] / size * size
 			n, _ := slices.BinarySearch(units, offset+size)
@@ -90,12 +92,14 @@ func waitFor(j Job, before map[string]bool) string {
 	}
 	switch {
 	case j.Name == join:
+		// afterany: join also collects the shares of shards that failed.
 		return after("afterany", string(pipeline.StageCollect))
 	case j.Stage == pipeline.StageTrain:
 		collected := string(pipeline.StageCollect)
 		if before[join] {
 			collected = join
 		}
+		// Without this option, a job whose dependency failed would stay in the queue forever.
 		if wait := after("afterok", collected); wait != "" {
 			return wait + "--kill-on-invalid-dep=yes "
 		}
@@ -152,8 +156,10 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	}
 	option("job-name", "scalewm-"+j.Name)
 	option("output", log)
-	option("open-mode", "append")
+	option("open-mode", "append") // a requeued task continues its log
 	s.WriteString("#SBATCH --requeue\n")
+	// 120 seconds before the limit, signal the script (B:). Without B: Slurm signals only job steps, which
+	// srun starts, and the script has none.
 	option("signal", "B:USR1@120")
 	option("partition", j.Partition)
 	option("account", j.Account)
@@ -229,6 +235,7 @@ exit $code
 
 // slurmQueued returns those of the job ids that Slurm still has.
 func slurmQueued(ctx context.Context, ids []string) (queued []string, err error) {
+	// %F is the id of the array, which sbatch printed, and not that of a task.
 	out, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--format", "%F").Output()
 	if err != nil {
 		return nil, fmt.Errorf("querying squeue for the jobs of this reproduction: %w (hint: run this on a machine of the cluster whose controller is up)", words(err))
