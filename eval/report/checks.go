@@ -11,7 +11,7 @@ import (
 	"scalewm/eval/words"
 )
 
-// checks returns the section with the checks and the warnings.
+// checks returns the sections with the checks and the warnings.
 func (r *Report) checks() []doc.Section {
 	list := doc.Text{Style: "checks", Body: r.verdicts() + "."}
 	for _, c := range r.Checks {
@@ -25,7 +25,7 @@ func (r *Report) checks() []doc.Section {
 		section(doc.Section{Title: "Warnings", Anchor: "warnings", Level: 3}, warnings)...)
 }
 
-// verdicts returns the numbers of passed, failed and other checks as text.
+// verdicts counts the verdicts of the checks, in one line.
 func (r *Report) verdicts() string {
 	n := map[infer.Verdict]int{}
 	for _, c := range r.Checks {
@@ -40,14 +40,14 @@ func (r *Report) verdicts() string {
 	return s + "; " + words.Count(len(r.Warnings), "warning")
 }
 
-// howComputed returns the section that explains the statistics and lists the fingerprints of data and
-// evaluation sets.
+// howComputed returns the section that explains how numbers are computed and lists the
+// hashes of what was evaluated.
 func (r *Report) howComputed() []doc.Section {
 	list := doc.Text{Style: "how", Items: []doc.Item{
 		{Name: "Success ± SD", Text: "Mean over evaluation sets and their standard deviation (ddof 1), as in the paper. It shows how much the draw of episodes matters, not how much training does."},
 		{Name: "Difference at a tier", Text: "Pooled paired episodes; Newcombe's hybrid score interval; exact McNemar test, two-sided."},
 		{Name: "Difference averaged over tiers", Text: "The unit is the episode, whose outcomes at the tiers are averaged; interval from a bootstrap of episodes within sets, p from sign flips of episodes within sets. Several training seeds are averaged in the same way."},
-		{Name: "p, adjusted", Text: "Of a mean over tiers Holm's, over all task and solver averages of the same two methods; of a single tier Benjamini and Hochberg's, over all tiers of the same two methods."},
+		{Name: "p, adjusted", Text: "For a mean over tiers by Holm, over all task and solver averages of the same two methods; for a single tier by Benjamini and Hochberg, over all tiers of the same two methods."},
 		{Name: "Further tests", Text: fmt.Sprintf("report-paired.csv has more of each difference: McNemar's mid-p, the exact sign flip of the sets' sums, Westfall and Young's step-down test, and whether the difference is within %d points by two one-sided tests.", stats.Margin)},
 		{Name: "One number", Text: "scalewm report DIR --why difference,task=..,solver=..,tier=..,a=..,b=.. prints the cells and the test behind a number."},
 		{Name: "Pairing is refused", Text: "where episodes, data set, protocol, planner settings or planner seeds differ. Different kinds of device are noted at the differences."},
@@ -72,9 +72,10 @@ func (r *Report) howComputed() []doc.Section {
 	return section(doc.Section{Title: "How it is computed", Anchor: "methods", Level: 2, Nav: "How it is computed"}, list, t)
 }
 
+// notInAnchors matches the characters that addresses of a page do not have.
 var notInAnchors = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// anchorOf returns the anchor of a block on the page.
+// anchorOf returns the address of a block on the page.
 func anchorOf(p infer.Place) string {
 	return strings.Trim(notInAnchors.ReplaceAllString(p.Task+"-"+p.Solver+"-"+p.Settings, "-"), "-")
 }

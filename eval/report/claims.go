@@ -14,12 +14,13 @@ import (
 	"scalewm/model"
 )
 
-// Formats of the numbers of claims, by measure.
+// Formats of the numbers that decide claims, by the unit of their measure.
 func inPoints(x float64) string  { return words.Signed(x) }
 func inUnits(x float64) string   { return strings.Replace(fmt.Sprintf("%+.3f", x), "-", "−", 1) }
 func inTimes(x float64) string   { return fmt.Sprintf("%.2f×", x) }
 func plainUnit(x float64) string { return words.Decimal(x, 3) }
 
+// unitOf returns the format for the measure of a claim.
 func unitOf(c infer.Claim) func(float64) string {
 	switch c.Measure {
 	case "averages", "icem", "tiers", "tasks", "selection":
@@ -32,7 +33,7 @@ func unitOf(c infer.Claim) func(float64) string {
 	return inUnits
 }
 
-// nameOf returns the name of one of the numbers of a claim.
+// nameOf names one of the numbers of a claim by what distinguishes it from the others.
 func nameOf(f infer.Finding, e infer.Evidence) string {
 	name := "Mean over tasks"
 	switch {
@@ -52,7 +53,7 @@ func nameOf(f infer.Finding, e infer.Evidence) string {
 	return name
 }
 
-// over returns the unit and count of a number of a claim, such as "300 episodes".
+// over describes what a number of a claim averages.
 func over(e infer.Evidence) string {
 	s := words.Count(e.N, e.Unit)
 	for _, n := range e.Notes {
@@ -61,7 +62,8 @@ func over(e infer.Evidence) string {
 	return s
 }
 
-// sectionOf returns the anchor of the section that shows a number of a claim, "" if none does.
+// sectionOf returns the anchor of the section that has a number of a claim. It follows
+// the names that the functions of those sections give.
 func (r *Report) sectionOf(e infer.Evidence) string {
 	switch what := strings.TrimPrefix(e.What, infer.Claimed); {
 	case what == infer.Diff && e.Solver != "":
@@ -76,37 +78,39 @@ func (r *Report) sectionOf(e infer.Evidence) string {
 	return e.Task + "-geometry"
 }
 
-// claims returns the chapter on the paper's claims. Claims that the folder cannot decide are folded.
+// claims returns the section on the paper's claims. Those that the folder cannot decide
+// are folded.
 func (r *Report) claims() []doc.Section {
 	n := map[infer.Verdict]int{}
-	list, silent := doc.Text{Style: "claims"}, doc.Text{Style: "claims"}
+	list, undecided := doc.Text{Style: "claims"}, doc.Text{Style: "claims"}
 	for _, f := range r.Claims {
 		n[f.Verdict]++
 		if i := r.item(f); f.Verdict != infer.Undecided {
 			list.Items = append(list.Items, i)
 		} else {
-			silent.Items = append(silent.Items, i)
+			undecided.Items = append(undecided.Items, i)
 		}
 	}
 	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided.", len(r.Claims), n[infer.Holds], n[infer.Fails], n[infer.Undecided])
 	if r.Groups[0].Name != "" {
-		list.Body += " The numbers are those under " + r.Groups[0].Name + "."
+		list.Body += " The numbers are those with " + r.Groups[0].Name + "."
 	}
-	silent.Fold = words.Count(len(silent.Items), "claim")
-	if silent.Fold += " need more arms, tasks or seeds"; len(silent.Items) == 1 {
-		silent.Fold = "1 claim needs more arms, tasks or seeds"
+	undecided.Fold = words.Count(len(undecided.Items), "claim")
+	if undecided.Fold += " need more arms, tasks or seeds"; len(undecided.Items) == 1 {
+		undecided.Fold = "1 claim needs more arms, tasks or seeds"
 	}
 	return section(doc.Section{Title: "What the paper claims, and what is found here", Anchor: "claims", Level: 2, Nav: "Claims"}, list,
-		doc.Text{Style: "note", Body: "A claim holds where the 95 % interval of every number that it is about lies where it says, and fails where one lies elsewhere even when it is widened for the number of numbers. " +
-			"What follows by algebra, as the leverage of a direction from its variance, is no claim about data and not listed."},
-		silent, r.toMake())
+		doc.Text{Style: "note", Body: "A claim holds if the 95 % intervals of all its numbers are in the range that it states. It fails if one of them is outside even after it is widened for the number of intervals. " +
+			"Statements that follow by algebra, such as the leverage of a direction from its variance, are not listed."},
+		undecided, r.toMake())
 }
 
-// weight sorts evidence: first what contradicts a claim, then what is undecided, then what supports it.
+// weight orders numbers against a claim before undecided ones, and these before numbers
+// for it.
 var weight = map[infer.Verdict]int{infer.Fails: 0, infer.Undecided: 1, infer.Holds: 2}
 
-// slack returns by how much a number's interval, or the number if it has none, is inside the range that
-// the claim allows. It is negative outside.
+// slack returns the distance of a number's interval (or of the number, if it has none)
+// from the ends of the range that the claim allows. It is negative outside the range.
 func slack(f infer.Finding, e infer.Evidence) float64 {
 	allowed, _ := f.Allows(e.Task)
 	x := e.Estimate()
@@ -116,17 +120,19 @@ func slack(f infer.Finding, e infer.Evidence) float64 {
 	return min(x.Lo-allowed.Lo, allowed.Hi-x.Hi)
 }
 
-// telling returns the numbers that the folder has, the most relevant first: one that contradicts the
-// claim, else an undecided one, and among several the one with the least slack.
+// telling returns the numbers that the folder has, the most informative one first: one
+// against the claim, otherwise an undecided one. Among equals the one with the least
+// slack is first.
 func telling(f infer.Finding) []infer.Evidence {
-	there := slices.DeleteFunc(slices.Clone(f.Evidence), infer.Evidence.Missing)
-	slices.SortStableFunc(there, func(a, b infer.Evidence) int {
+	present := slices.DeleteFunc(slices.Clone(f.Evidence), infer.Evidence.Missing)
+	slices.SortStableFunc(present, func(a, b infer.Evidence) int {
 		return cmp.Or(weight[a.Stand]-weight[b.Stand], cmp.Compare(slack(f, a), slack(f, b)))
 	})
-	return there
+	return present
 }
 
-// item returns a finding as a list item. It has no text if the folder has no numbers for it.
+// item returns a finding as the list shows it. It has no text if the folder has none of
+// the numbers.
 func (r *Report) item(f infer.Finding) doc.Item {
 	i := doc.Item{Name: f.Claim.Claim, Value: string(f.Verdict), Class: string(f.Verdict), Source: f.Where}
 	here, unit := telling(f), unitOf(f.Claim)
@@ -144,7 +150,7 @@ func (r *Report) item(f infer.Finding) doc.Item {
 	}
 	i.Text += ", " + over(first) + "."
 	if all := len(f.Evidence); all > 1 {
-		i.Text += fmt.Sprintf(" Of %d numbers %d as claimed, %d otherwise, %d open", all, stands[infer.Holds], stands[infer.Fails], stands[infer.Undecided])
+		i.Text += fmt.Sprintf(" Of %d numbers, %d as claimed, %d otherwise, %d undecided", all, stands[infer.Holds], stands[infer.Fails], stands[infer.Undecided])
 		if missing := all - len(here); missing > 0 {
 			i.Text += fmt.Sprintf(", %d missing", missing)
 		}
@@ -154,7 +160,8 @@ func (r *Report) item(f infer.Finding) doc.Item {
 	return i
 }
 
-// toMake returns the commands that compute what undecided claims lack, one for each kind of work.
+// toMake lists commands that compute what undecided claims lack. Claims with the same
+// flags share a command.
 func (r *Report) toMake() doc.Text {
 	out := doc.Text{Style: "commands"}
 	type work struct{ tasks, methods []string }
@@ -195,7 +202,7 @@ func (r *Report) toMake() doc.Text {
 		out.Items = append(out.Items, doc.Item{Text: fmt.Sprintf("scalewm reproduce --tasks %s --methods %s %s --out DIR", strings.Join(slices.Compact(w.tasks), ","), strings.Join(slices.Compact(w.methods), ","), flags)})
 	}
 	if len(out.Items) > 0 {
-		out.Title, out.Body = "What would decide more", "Numbers of one checkpoint have no interval of their own; --seeds with two or more training seeds gives them one."
+		out.Title, out.Body = "What would decide more claims", "Numbers of a single checkpoint have no interval; --seeds with two or more training seeds gives them one."
 	}
 	if len(absent) > 0 {
 		out.Body = strings.TrimSpace("This program has no " + words.Listing(slices.Sorted(maps.Keys(absent))) + ". " + out.Body)

@@ -28,9 +28,9 @@ func TestClaimItem(t *testing.T) {
 		stand         infer.Verdict
 		want          string
 	}{
-		{4, 2, 6, infer.Holds, "Push-T, CEM +4.0 (+2.0 to +6.0), 600 episodes. Of 15 numbers 15 as claimed, 0 otherwise, 0 open."},
-		{1, -1, 3, infer.Undecided, "OGBench Cube, iCEM +1.0 (−1.0 to +3.0), 600 episodes. Of 15 numbers 14 as claimed, 0 otherwise, 1 open."},
-		{-8, -9, -7, infer.Fails, "OGBench Cube, iCEM −8.0 (−9.0 to −7.0), 600 episodes. Of 15 numbers 14 as claimed, 1 otherwise, 0 open."},
+		{4, 2, 6, infer.Holds, "Push-T, CEM +4.0 (+2.0 to +6.0), 600 episodes. Of 15 numbers, 15 as claimed, 0 otherwise, 0 undecided."},
+		{1, -1, 3, infer.Undecided, "OGBench Cube, iCEM +1.0 (−1.0 to +3.0), 600 episodes. Of 15 numbers, 14 as claimed, 0 otherwise, 1 undecided."},
+		{-8, -9, -7, infer.Fails, "OGBench Cube, iCEM −8.0 (−9.0 to −7.0), 600 episodes. Of 15 numbers, 14 as claimed, 1 otherwise, 0 undecided."},
 	} {
 		f := infer.Finding{Claim: found(t, r, "scale-every-average").Claim}
 		for _, task := range results.PaperTasks {
@@ -52,7 +52,7 @@ func TestClaimItem(t *testing.T) {
 				f.Evidence[i].Number = &infer.Number{}
 			}
 		}
-		if got := r.item(f).Text; !strings.HasSuffix(got, "Of 15 numbers 12 as claimed, 0 otherwise, 0 open, 3 missing.") {
+		if got := r.item(f).Text; !strings.HasSuffix(got, "Of 15 numbers, 12 as claimed, 0 otherwise, 0 undecided, 3 missing.") {
 			t.Errorf("without Cube: %q", got)
 		}
 	}
@@ -64,7 +64,7 @@ func TestClaimsOfCheckpoints(t *testing.T) {
 	c.Analyses = resultstest.Analyses()
 	r := reportOf(t, c)
 	for id, want := range map[string]string{
-		"scale-alignment": "Two-Room +0.500 (+0.323 to +0.677), 1 training seed, bootstrap of episodes. Of 5 numbers 1 as claimed, 0 otherwise, 0 open, 4 missing.",
+		"scale-alignment": "Two-Room +0.500 (+0.323 to +0.677), 1 training seed, bootstrap of episodes. Of 5 numbers, 1 as claimed, 0 otherwise, 0 undecided, 4 missing.",
 		"scale-spectrum":  "Two-Room against LeWM +0.000, 1 training seed, no interval.",
 	} {
 		if i := r.item(found(t, r, id)); !strings.HasPrefix(i.Text, want) || i.Link != "tworoom-geometry" {
@@ -91,7 +91,7 @@ func TestClaimsInTheReport(t *testing.T) {
 	for _, want := range []string{
 		"claims, judged by the models of this folder: 0 hold, 0 fail, 22 are undecided.",
 		"- **SCALE is above LeWM in every average of a task and a solver \\[abstract, sections 1 and 6.2\\]** (undecided): Two-Room, CEM +15.6",
-		"scalewm reproduce --tasks pusht,reacher,cube,tworoom,pointmaze --methods lewm,scale,aux,dinowm --solvers all --tiers all --sets all --backbone FILE --out DIR", "Numbers of one checkpoint",
+		"scalewm reproduce --tasks pusht,reacher,cube,tworoom,pointmaze --methods lewm,scale,aux,dinowm --solvers all --tiers all --sets all --backbone FILE --out DIR", "Numbers of a single checkpoint",
 		"<details><summary>22 claims need more arms, tasks or seeds</summary>",
 	} {
 		if !strings.Contains(text, want) {

@@ -15,12 +15,13 @@ import (
 
 // forestRow is one line of a forest plot.
 type forestRow struct {
-	group, label string // the name of a group is written above its first row
+	group, label string // the name of the group is drawn above its first row
 	n            *infer.Number
-	strong       bool
+	strong       bool // the mean over tiers, drawn bold
 }
 
-// forestFigure shows paired differences with their 95 % intervals.
+// forestFigure draws paired differences with their 95 % intervals as a forest plot.
+// Sizes are in CSS pixels.
 func forestFigure(label string, rows []forestRow) template.HTML {
 	const width, rowHeight, groupGap = 980, 26, 14
 	height := 46.0
@@ -33,7 +34,9 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 	s := doc.NewSVG(width, height)
 	x := forestAxis(rows)
 	x.From, x.To = 250, 690
-	for _, r := range rows { // space for the names; a letter is about 7 or 8 pixels wide
+	// The names need room on the left. SVG has no layout, so estimate their width: letters of
+	// a row are about 7 pixels wide, and those of a group 8.
+	for _, r := range rows {
 		x.From = max(x.From, float64(30+7*utf8.RuneCountInString(r.label)+8*utf8.RuneCountInString(r.group)))
 	}
 	y := 16.0
@@ -49,7 +52,7 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 	return s.HTML(label)
 }
 
-// forestAxis returns an axis that covers all intervals and zero.
+// forestAxis returns an axis that covers zero and all intervals.
 func forestAxis(rows []forestRow) doc.Axis {
 	lo, hi := 0.0, 0.0
 	for _, r := range rows {
@@ -63,7 +66,7 @@ func forestAxis(rows []forestRow) doc.Axis {
 	return doc.Axis{Lo: math.Floor(lo/step-0.2) * step, Hi: math.Ceil(hi/step+0.2) * step}
 }
 
-// forestFrame draws the grid, the zero line and the column heads.
+// forestFrame draws the grid, the zero line and the heads of the columns.
 func forestFrame(s *doc.SVG, x doc.Axis, height float64) {
 	for _, v := range x.Ticks(6) {
 		kind := "grid"
@@ -95,8 +98,8 @@ func forestLine(s *doc.SVG, x doc.Axis, y float64, r forestRow) {
 	s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
 }
 
-// forest shows all pairs of a block, except those with a floor, whose large differences would squeeze
-// the others. It is "" if there are none.
+// forest draws all pairs of a block, or returns "" if there are none. Pairs with a
+// floor are left out: their large differences would compress all others.
 func (r *Report) forest(b *infer.Block) template.HTML {
 	var rows []forestRow
 	for _, n := range r.pairs(b) {
@@ -115,7 +118,7 @@ func (r *Report) forest(b *infer.Block) template.HTML {
 	return forestFigure(b.Title()+": paired differences in success with 95 % intervals", rows)
 }
 
-// overviewForest shows the headline difference of each block.
+// overviewForest draws the headline difference of each main block.
 func (r *Report) overviewForest() []template.HTML {
 	var rows []forestRow
 	for _, b := range infer.Main(r.Blocks) {
@@ -129,8 +132,8 @@ func (r *Report) overviewForest() []template.HTML {
 	return panels(forestFigure("Paired differences of every task and solver with 95 % intervals", rows))
 }
 
-// discordFigures show, for each tier, how many episodes only one of two learned methods solved: one panel
-// per pair, all on one scale.
+// discordFigures show, for each tier, how many episodes only one of two learned methods
+// solved. There is one panel for each pair. All have the same scale.
 func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 	pairs, most := [][]*infer.Number{}, 1
 	for _, n := range r.pairs(b) {
@@ -151,7 +154,7 @@ func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 	return out
 }
 
-// discordFigure returns one panel. most is the length of the longest bar of all panels.
+// discordFigure draws one panel. The longest bar of all panels is most episodes.
 func discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML {
 	const width, rowHeight, top = 330, 24, 28
 	height, one, other := float64(top+rowHeight*len(rows)+8), rows[0].Of, rows[0].Minus

@@ -13,8 +13,9 @@ import (
 	"scalewm/eval/words"
 )
 
-// computeFigure shows success against rollouts per plan. An arm with one training seed has a 95 % Wilson
-// band; one with several has a line for the mean and a thin line for each seed.
+// computeFigure shows success against rollouts per plan. A method with one training
+// seed has its 95 % Wilson band. One with several has its mean, and a thin line for
+// each seed.
 func (r *Report) computeFigure(b *infer.Block) template.HTML {
 	lo, hi := math.Inf(1), 1.0
 	for _, t := range b.Tiers {
@@ -22,9 +23,9 @@ func (r *Report) computeFigure(b *infer.Block) template.HTML {
 		lo, hi = min(lo, n), max(hi, n)
 	}
 	p := doc.NewPanel(620, 352, doc.Axis{Lo: lo / 1.6, Hi: hi * 1.35, Log: true}, doc.Axis{Lo: 0, Hi: 100})
-	p.X.To -= 84 // space for the names at the ends of the lines
+	p.X.To -= 84 // room for the names at the ends of the lines
 	p.Head("success, %")
-	p.YGrid(p.Y.Ticks(5), integer)
+	p.YGrid(p.Y.Ticks(5), wholeNumber)
 	for _, t := range b.Tiers {
 		x := p.X.At(float64(t.Rollouts()))
 		p.Line(doc.XY(x, p.Y.From), doc.XY(x, p.Y.From+4), "axis")
@@ -41,13 +42,14 @@ func (r *Report) computeFigure(b *infer.Block) template.HTML {
 	return p.HTML(b.Title() + ": success against rollouts per plan, by method")
 }
 
-// endLabel names a line at its right end.
+// endLabel is the name of a line, drawn at its right end.
 type endLabel struct {
 	y            float64
 	class, label string
 }
 
-// line draws the line of an arm and returns where its name goes.
+// line draws the line of an arm, and returns the label for its end. Arms that do not
+// plan do not depend on compute, and are drawn as horizontal lines.
 func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 	c, title, seeds := class(arm), words.Arm(arm), len(b.SeedsOf(arm))
 	if !arm.Plans() {
@@ -71,7 +73,7 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 	if len(line) == 0 {
 		return endLabel{p.Y.From, "name " + c, ""}
 	}
-	said := " %"
+	unit := " %"
 	if seeds == 1 {
 		var upper, lower []doc.Point
 		for i, n := range scores {
@@ -79,11 +81,11 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 		}
 		p.Band(upper, lower, "band "+c)
 	} else {
-		said = fmt.Sprintf(" %% over %d seeds", seeds)
+		unit = fmt.Sprintf(" %% over %d seeds", seeds)
 	}
 	p.Polyline(line, "curve "+c)
 	for i, n := range scores {
-		text := fmt.Sprintf("%s at %s: %s%s", title, n.Tier, words.Spread(*n.Value, infer.Or(n.SD)), said)
+		text := fmt.Sprintf("%s at %s: %s%s", title, n.Tier, words.Spread(*n.Value, infer.Or(n.SD)), unit)
 		if seeds == 1 {
 			text += fmt.Sprintf(" (95 %%: %s to %s)", words.Points(infer.Or(n.Lo)), words.Points(infer.Or(n.Hi)))
 		}
@@ -92,7 +94,8 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 	return endLabel{line[0].Y, "name " + c, title}
 }
 
-// curve returns the points of a line, one for each tier that was evaluated, and their numbers.
+// curve returns the points of the numbers that at returns for the tiers of a block, and
+// the numbers. Tiers without a number are left out.
 func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (line []doc.Point, of []*infer.Number) {
 	for _, t := range b.Tiers {
 		if n := at(t.Name); n != nil && t.Rollouts() > 0 {
@@ -102,7 +105,9 @@ func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (lin
 	return line, of
 }
 
-// endLabels writes names at the right end of their lines, moved apart so that they do not overlap.
+// endLabels writes the names at the right ends of their lines, moved apart so that they
+// do not overlap: first downwards from the top, then back up from the bottom of the
+// plot.
 func endLabels(p doc.Panel, ends []endLabel) {
 	const gap = 15
 	sort.SliceStable(ends, func(i, j int) bool { return ends[i].y < ends[j].y })
@@ -121,10 +126,11 @@ func endLabels(p doc.Panel, ends []endLabel) {
 	}
 }
 
-func integer(v float64) string { return fmt.Sprintf("%.0f", v) }
+// wholeNumber formats the ticks of percentages and counts.
+func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// spreadFigure shows, at one tier, a dot for every training seed of a method, or for every evaluation set if
-// it has one seed, and a bar for the mean.
+// spreadFigure shows, for one tier, each training seed of a method as a dot, or each
+// evaluation set of a method with one seed, and the mean as a bar.
 func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	all, name, of := b.Names(), b.Tiers[tier].Name, "set"
 	if b.Several() {
@@ -132,7 +138,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	}
 	p := doc.NewPanel(330, 262, doc.Axis{Lo: 0, Hi: float64(len(all))}, doc.Axis{Lo: 0, Hi: 100})
 	p.Head(name + ": success of each " + of + ", %")
-	p.YGrid(p.Y.Ticks(5), integer)
+	p.YGrid(p.Y.Ticks(5), wholeNumber)
 	p.Line(doc.XY(p.X.From, p.Y.From), doc.XY(p.X.To, p.Y.From), "axis")
 	for i, arm := range all {
 		n := r.Success(b, arm, name)
@@ -147,6 +153,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 		}
 		if len(seeds) > 1 {
 			for _, s := range r.BySeed(b, arm, name) {
+				// A seed has the same position at every tier, even if others are missing here.
 				at := 0
 				for seeds[at] != *s.Seed {
 					at++
@@ -166,13 +173,14 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	return p.HTML(fmt.Sprintf("%s at %s: success of each %s, by method", b.Title(), name, of))
 }
 
-// stepsFigure shows the share of episodes solved within k env steps.
+// stepsFigure shows the share of episodes that are solved within k env steps, as a step
+// function.
 func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 	tier := b.Tiers[at]
 	p := doc.NewPanel(330, 252, doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, doc.Axis{Lo: 0, Hi: 100})
 	p.Head(tier.Name + ": solved within k steps, %")
-	p.YGrid(p.Y.Ticks(5), integer)
-	p.XTicks(p.X.Ticks(5), integer)
+	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.XTicks(p.X.Ticks(5), wholeNumber)
 	p.Base("env steps k")
 	for _, arm := range b.Names() {
 		n := r.Success(b, arm, tier.Name)

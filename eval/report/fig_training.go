@@ -11,12 +11,14 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// term is a quantity of the training metrics that is drawn. Its function returns NaN if a row lacks it.
+// term is a quantity of the training metrics that is drawn. Its value is NaN for rows
+// without it.
 type term struct {
 	title string
 	of    func(metrics.Row) float64
 }
 
+// terms lists the panels of training curves.
 var terms = []term{
 	{"total loss", func(r metrics.Row) float64 { return r.Loss }},
 	{"prediction loss", func(r metrics.Row) float64 { return r.Pred }},
@@ -31,10 +33,11 @@ var terms = []term{
 	}},
 }
 
-// maxBins is the largest number of points of a training curve. Longer curves are averaged.
+// maxBins is the largest number of points of a training curve. Runs with more steps are
+// averaged, so that the page stays small.
 const maxBins = 120
 
-// trainingFigures draws one panel per term, with one line per training.
+// trainingFigures draws one panel for each term, with a line for each run.
 func trainingFigures(runs []results.Curve) (out []template.HTML) {
 	for _, t := range terms {
 		if f := trainingFigure(t, runs); f != "" {
@@ -44,12 +47,13 @@ func trainingFigures(runs []results.Curve) (out []template.HTML) {
 	return out
 }
 
-// trainingCurve is a smoothed metric of one training.
+// trainingCurve is a smoothed metric of one run.
 type trainingCurve struct {
 	class string
 	ps    []doc.Point // step, value
 }
 
+// trainingFigure draws one panel, or returns "" if no run has the term.
 func trainingFigure(t term, runs []results.Curve) template.HTML {
 	var curves []trainingCurve
 	lo, hi, last := math.Inf(1), math.Inf(-1), 1.0
@@ -79,8 +83,9 @@ func trainingFigure(t term, runs []results.Curve) template.HTML {
 	return p.HTML("training: " + t.title + " by step")
 }
 
-// curvesOf returns a training's curve of a term and, if it has one, its validation curve. It skips curves
-// of a single value, and terms that are always zero, which the method does not have.
+// curvesOf returns a run's training curve of a term and, if it has one, the validation
+// curve. Curves with less than two points are left out, and so are terms that are
+// always 0, which the run's loss does not have.
 func curvesOf(t results.Curve, of func(metrics.Row) float64) (out []trainingCurve) {
 	for split, kind := range map[string]string{metrics.Train: "curve thin ", metrics.Val: "curve dotted "} {
 		var steps, values []float64
@@ -94,11 +99,13 @@ func curvesOf(t results.Curve, of func(metrics.Row) float64) (out []trainingCurv
 			out = append(out, c)
 		}
 	}
-	slices.SortFunc(out, func(a, b trainingCurve) int { return strings.Compare(b.class, a.class) }) // the training curve first
+	// The map's order is random. Descending order of classes puts training first.
+	slices.SortFunc(out, func(a, b trainingCurve) int { return strings.Compare(b.class, a.class) })
 	return out
 }
 
-// smooth averages a metric over at most maxBins equal intervals of steps.
+// smooth averages a metric over at most maxBins intervals with equal numbers of rows.
+// Values that are not finite are skipped.
 func smooth(steps, values []float64) (out []doc.Point) {
 	n := min(len(steps), len(values))
 	size := max((n+maxBins-1)/maxBins, 1)

@@ -15,7 +15,8 @@ import (
 	"scalewm/eval/words"
 )
 
-// front returns the first section: title, result, what was trained, and the origin of the data.
+// front returns the first section: title, main result, what was trained, and the origin
+// of the numbers.
 func (r *Report) front() []doc.Section {
 	return section(doc.Section{Title: r.title(), Level: 1}, doc.Text{Style: "lead", Body: r.lead()},
 		doc.Text{Style: "tiles", Items: r.tiles()}, doc.Text{Style: "facts", Items: r.facts()})
@@ -29,7 +30,8 @@ func (r *Report) title() string {
 	return "Planning with latent world models on " + words.Listing(names)
 }
 
-// lead returns the result in one or two sentences, for each group of settings if there are several.
+// lead returns the main result in a sentence or two, for each group of settings if
+// there are several.
 func (r *Report) lead() string {
 	if len(r.Groups) > 1 {
 		var out []string
@@ -56,7 +58,8 @@ func (r *Report) lead() string {
 		words.Count(n.N, "paired episode"), reading(n), r.leadOverSeeds(r.Groups[0], n))
 }
 
-// headline returns the mean of a block's headline comparison, nil if it has none.
+// headline returns the headline difference of a block, averaged over tiers, or nil if
+// it has none.
 func (r *Report) headline(b *infer.Block) *infer.Number {
 	if c := b.Headline(); c != nil {
 		return r.Find(infer.Number{What: infer.Diff, Place: b.Place.At(infer.Mean), Of: c.Of, Minus: c.Minus})
@@ -64,7 +67,7 @@ func (r *Report) headline(b *infer.Block) *infer.Number {
 	return nil
 }
 
-// tiersOf returns the tiers that a difference averages, as text.
+// tiersOf describes the tiers that a difference averages.
 func tiersOf(n *infer.Number) string {
 	d := n.How.(*infer.Difference)
 	if len(d.Tiers) == 1 {
@@ -73,7 +76,7 @@ func tiersOf(n *infer.Number) string {
 	return "averaged over " + words.Listing(d.Tiers)
 }
 
-// reading returns what the interval allows to conclude, as text.
+// reading returns the conclusion that the interval allows.
 func reading(n *infer.Number) string {
 	switch {
 	case *n.Lo > 0:
@@ -81,9 +84,11 @@ func reading(n *infer.Number) string {
 	case *n.Hi < 0:
 		return words.Arm(n.Minus) + " is ahead by more than the draw of episodes explains."
 	}
-	return "The interval includes zero: this evaluation does not tell the two apart."
+	return "The interval includes zero: this evaluation does not distinguish the two."
 }
 
+// leadOf returns the main result of a group of settings: the counts of differences of the
+// pair that leads its first block.
 func (r *Report) leadOf(g infer.Group) string {
 	up, down, clear, n := 0, 0, 0, 0
 	var first *infer.Number
@@ -113,8 +118,10 @@ func (r *Report) leadOf(g infer.Group) string {
 		words.Arm(first.Of), words.Arm(first.Minus), up, n, down, clear, r.leadOverSeeds(g, first))
 }
 
-// leadOverSeeds returns a sentence on the difference with the training seed as the unit, if there are
-// several seeds: tests and intervals over episodes describe only these checkpoints.
+// leadOverSeeds returns the difference of a pair with the training seed as the unit, if
+// there are several seeds. The tests and intervals over episodes are about these
+// checkpoints only, and a reader of the first lines must not take them for a statement
+// about methods.
 func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	var of []string
 	for _, n := range r.Where(infer.SeedDiff, func(n *infer.Number) bool {
@@ -125,10 +132,11 @@ func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	if len(of) == 0 {
 		return ""
 	}
-	return " That is of these checkpoints. Training seeds as the unit: " + strings.Join(of, ", ") + "."
+	return " This compares these checkpoints only. With training seeds as the unit: " + strings.Join(of, ", ") + "."
 }
 
-// tiles returns the main numbers of a report with a single block.
+// tiles returns the main numbers of a report with a single main block, for the top of
+// the page.
 func (r *Report) tiles() (out []doc.Item) {
 	main := infer.Main(r.Blocks)
 	if len(main) > 1 {
@@ -155,7 +163,7 @@ func (r *Report) tiles() (out []doc.Item) {
 	return out
 }
 
-// facts returns what was trained and evaluated, when, and on which devices.
+// facts lists what was trained and evaluated, when, and on which device.
 func (r *Report) facts() []doc.Item {
 	b, o := r.Blocks[0], r.Origin
 	sets := fmt.Sprintf("%s of %s", words.Count(len(b.Sets), "set"), words.Count(b.Tiers[0].Episodes, "episode"))
@@ -186,7 +194,8 @@ func (r *Report) facts() []doc.Item {
 	return out
 }
 
-// trained returns the trained arms, with their training seeds if there are several, as text.
+// trained lists the learned arms, with their numbers of training seeds if there are
+// several.
 func (r *Report) trained() string {
 	seeds := map[results.Arm]map[int]bool{}
 	for _, b := range r.Blocks {
@@ -210,8 +219,8 @@ func (r *Report) trained() string {
 	return words.Listing(out)
 }
 
-// scores returns the section with the table of success and its figure: one row per main block if there are
-// several, else the table of the only one.
+// scores returns the section on success. With one main block it has the table and
+// figure of this block, otherwise one row for each main block.
 func (r *Report) scores() []doc.Section {
 	main := infer.Main(r.Blocks)
 	s := doc.Section{Title: "Success", Anchor: "overview", Level: 2, Nav: "Success"}
@@ -221,17 +230,19 @@ func (r *Report) scores() []doc.Section {
 	return section(s, r.overviewTable(), doc.Figure{Caption: "Paired differences of every task and solver, in points, with 95 % intervals.", Panels: r.overviewForest()})
 }
 
-// overviewTable shows the arms' means over tiers and the headline difference of each block.
+// overviewTable has the arms' means over tiers, and the headline difference of each
+// main block.
 func (r *Report) overviewTable() doc.Table {
 	t := doc.Table{Anchor: "overview", Head: []string{"Task, solver"},
-		Caption: "Success (%) averaged over tiers, mean ± SD over training seeds where there are several and else over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."}
+		Caption: "Success (%) averaged over tiers, mean ± SD over training seeds if there are several, otherwise over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."}
 	blocks := infer.Main(r.Blocks)
 	names := infer.Names(blocks)
 	for _, n := range names {
 		t.Head = append(t.Head, words.Arm(n))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
-	var compared []string // names of the differences; each row states its own if they differ
+	// If all rows compare the same arms, the caption names them, otherwise each row does.
+	var compared []string
 	for _, b := range blocks {
 		if n := r.headline(b); n != nil && !slices.Contains(compared, words.Minus(n.Of, n.Minus)) {
 			compared = append(compared, words.Minus(n.Of, n.Minus))
@@ -241,7 +252,7 @@ func (r *Report) overviewTable() doc.Table {
 		t.Caption += " The difference is " + compared[0] + "."
 	}
 	if slices.ContainsFunc(r.rows(infer.SeedDiff, r.Groups[0].Name), func(row infer.Number) bool { row.What = infer.SeedDiff; return r.Find(row).N > 1 }) {
-		t.Caption += " Interval and p are of these checkpoints, over episodes; those over training seeds are under \"Training seeds as the unit\"."
+		t.Caption += " Interval and p are over episodes, for these checkpoints only; those over training seeds are under \"Training seeds as the unit\"."
 	}
 	for _, b := range blocks {
 		fields := []doc.Field{doc.Words(b.Title())}
@@ -279,7 +290,7 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary returns about ten lines for a terminal.
+// Summary returns the report in about ten lines of plain text, for a terminal.
 func (r *Report) Summary() string {
 	var w strings.Builder
 	main := infer.Main(r.Blocks)
@@ -297,7 +308,7 @@ func (r *Report) Summary() string {
 	return w.String()
 }
 
-// plainTable aligns columns with spaces.
+// plainTable writes a table in columns that are aligned with spaces.
 func plainTable(w *strings.Builder, t doc.Table) {
 	rows := [][]string{t.Head}
 	for _, row := range t.Rows {
@@ -327,6 +338,7 @@ func plainTable(w *strings.Builder, t doc.Table) {
 	}
 }
 
+// panels returns a list with one figure, or nil if the figure is empty.
 func panels(f template.HTML) []template.HTML {
 	if f == "" {
 		return nil

@@ -13,13 +13,14 @@ import (
 	"scalewm/eval/results"
 )
 
-// JSON is the content of report.json, for other programs. Rates are in percent, differences in points.
+// JSON is the content of report.json, for other programs. Rates are in percent, and
+// differences of rates in points. Numbers that do not exist are null.
 type JSON struct {
 	Cells    []JSONCell                `json:"cells"`
 	Paired   []JSONPair                `json:"paired"`
 	Claims   []JSONClaim               `json:"claims"`
-	Analyses map[string][]results.Line `json:"analyses"` // as `analyse --json` prints them
-	Numbers  []*infer.Number           `json:"numbers"`  // all numbers; the other lists are excerpts
+	Analyses map[string][]results.Line `json:"analyses"` // in the form of `analyse --json`
+	Numbers  []*infer.Number           `json:"numbers"`  // all numbers; the other lists are parts of it
 }
 
 // JSONCell is the success of an arm at a tier.
@@ -33,14 +34,15 @@ type JSONCell struct {
 	N      int      `json:"n"` // episodes over all sets
 	Mean   *float64 `json:"mean"`
 	SD     *float64 `json:"sd"` // over sets, ddof 1; null with one set
-	// Settings are those of the block, if the folder has several. Variant distinguishes the arm from
-	// others of its method, such as "half" or "w=0.3".
+	// Settings distinguish the block from others of the task and solver. Variant
+	// distinguishes the arm from others of its method, such as "half" or "w=0.3".
 	Settings string `json:"settings,omitempty"`
 	Variant  string `json:"variant,omitempty"`
-	Note     string `json:"note,omitempty"` // on planning costs that were not finite
+	Note     string `json:"note,omitempty"` // on costs that were not finite
 }
 
-// JSONPair is a difference A - B over paired episodes. The tier "mean" is the average over tiers.
+// JSONPair is the difference A minus B over paired episodes. The tier "mean" is the
+// average over tiers.
 type JSONPair struct {
 	A      results.Arm `json:"a"`
 	B      results.Arm `json:"b"`
@@ -56,25 +58,26 @@ type JSONPair struct {
 	Settings string `json:"settings,omitempty"`
 }
 
-// JSONClaim is a claim of the paper with its verdict, and the number that the page shows for it, with its
-// interval, in the unit of the page. Without a number, N is "".
+// JSONClaim is a claim of the paper, the verdict on it, and the number that the page
+// shows with it, in the unit of the page. N is "" if the folder has no such number.
 type JSONClaim struct {
 	ID      string        `json:"id"` // as in claims.json
 	Claim   string        `json:"claim"`
 	Verdict infer.Verdict `json:"verdict"` // holds, fails or undecided
-	Number  string        `json:"number"`  // name of the number, such as "Two-Room, iCEM"
+	Number  string        `json:"number"`  // which one, as in "Two-Room, iCEM"
 	Value   *float64      `json:"value"`
 	Lo      *float64      `json:"lo"`
 	Hi      *float64      `json:"hi"`
-	N       string        `json:"n"`       // unit and count, such as "300 episodes"
-	Section string        `json:"section"` // anchor of the section of the page that has the number
+	N       string        `json:"n"`       // its units, as in "300 episodes"
+	Section string        `json:"section"` // anchor of the section with the number
 }
 
-// mostFrom is the largest number of cells that report.json lists for a number. Lists for averages over an
-// entire grid would dominate the file.
+// mostFrom is the largest number of cells that report.json lists for a number. Averages
+// over a large grid have thousands, which would make up most of the file; their lists
+// are left out.
 const mostFrom = 36
 
-// JSON returns every cell, paired row, claim, analysis and number of the report.
+// JSON returns the content of report.json.
 func (r *Report) JSON() JSON {
 	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]results.Line{}}
 	for _, n := range r.Numbers {
@@ -105,8 +108,9 @@ func (r *Report) JSON() JSON {
 	return out
 }
 
-// jsonBytes returns the bytes of report.json. Analyses and numbers have a line each, so that a diff is
-// readable.
+// jsonBytes returns report.json. The analyses and numbers have one line each, so that
+// the file can be compared by line and stays readable; the rest is indented. Package
+// json has no such format, so the last two lists are written by hand.
 func (r *Report) jsonBytes() ([]byte, error) {
 	all := r.JSON()
 	analyses, numbers := all.Analyses, all.Numbers
@@ -134,7 +138,7 @@ func (r *Report) jsonBytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writeLines writes a JSON list with one element per line.
+// writeLines writes a list as JSON with one line for each element.
 func writeLines[T any](b *bytes.Buffer, list []T) error {
 	before := "[\n  "
 	for _, x := range list {
@@ -150,7 +154,8 @@ func writeLines[T any](b *bytes.Buffer, list []T) error {
 	return nil
 }
 
-// eachScore calls f for the success of every trained arm at every tier where it was evaluated.
+// eachScore calls f for the success of every arm and training seed at every tier where
+// it was run.
 func (r *Report) eachScore(f func(*infer.Block, infer.Trained, infer.Tier, *infer.Number)) {
 	for _, b := range r.Blocks {
 		for _, a := range b.Arms {
@@ -163,7 +168,7 @@ func (r *Report) eachScore(f func(*infer.Block, infer.Trained, infer.Tier, *infe
 	}
 }
 
-// eachPair calls f for every paired row of the blocks.
+// eachPair calls f for every paired difference of the blocks.
 func (r *Report) eachPair(f func(*infer.Block, *infer.Number)) {
 	for _, b := range r.Blocks {
 		for _, n := range r.pairs(b) {
@@ -172,8 +177,8 @@ func (r *Report) eachPair(f func(*infer.Block, *infer.Number)) {
 	}
 }
 
-// pairs returns the paired rows of a block: for each comparison its tiers and, if there are several, their
-// mean.
+// pairs returns the paired differences of a block: those of each tier and, if there are
+// several tiers, their mean.
 func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
 	for _, c := range b.Pairs {
 		for _, d := range c.All() {
@@ -183,7 +188,8 @@ func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
 	return out
 }
 
-// successRows returns report.csv: one line per arm and tier, not rounded.
+// successRows returns report.csv: one line for each arm, training seed and tier.
+// Numbers are not rounded.
 func (r *Report) successRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
 	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
@@ -194,7 +200,9 @@ func (r *Report) successRows() [][]string {
 	return rows
 }
 
-// pairRows returns report-paired.csv: one line per paired difference, with all its tests.
+// pairRows returns report-paired.csv: one line for each paired difference, with all its
+// tests. The counts of pairs are empty unless an episode counts 0 or 1 in each arm,
+// since they are sums over tiers or seeds otherwise.
 func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
 	r.eachPair(func(b *infer.Block, n *infer.Number) {
@@ -215,8 +223,8 @@ func (r *Report) pairRows() [][]string {
 	return rows
 }
 
-// episodeRows returns episodes.csv: one line per evaluated episode, with the column names of results.Row.
-// compare can read those of one arm.
+// episodeRows returns episodes.csv: one line for each episode, with the names of
+// results.Row. `scalewm compare` reads such lines of a single arm.
 func (r *Report) episodeRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
 		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}

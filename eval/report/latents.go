@@ -15,10 +15,11 @@ import (
 	"scalewm/model"
 )
 
-// Analyses of checkpoints: the geometry of their latents, and the quality of their predictions.
+// This file shows the analyses of checkpoints: the geometry of their latents, and the
+// quality of their predictions.
 
-// why returns the sections with the paper's figures over tasks, and the correlations of measures of a
-// checkpoint with its planning success.
+// why returns the sections that may explain success: the paper's figures over tasks, and
+// whether a measure of a checkpoint predicts how well it plans.
 func (r *Report) why() []doc.Section {
 	var arms []results.Arm
 	var align, top []template.HTML
@@ -43,10 +44,10 @@ func (r *Report) why() []doc.Section {
 		section(doc.Section{Title: "Whether geometry predicts planning", Anchor: "robust-foretold", Level: 3}, r.predictionTable(r.Groups[0])))
 }
 
-// predictionTable shows the rank correlations of measures with success.
+// predictionTable has the rank correlations of measures with success.
 func (r *Report) predictionTable(g infer.Group) doc.Table {
 	t := doc.Table{Anchor: "foretold", Head: []string{"Task", "Measure", "Checkpoints", "Methods", "With success", "95 % interval", "Within methods", "95 % interval"},
-		Caption: "Does a measure of a checkpoint predict how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. One of ±1, whose transformation is infinite, is taken half a step of the ranks nearer to 0. The mean over tasks is taken there too."}
+		Caption: "Does a measure of a checkpoint predict how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. A correlation of ±1, whose transformation is infinite, is moved half a step of the ranks towards 0. The mean over tasks is that of the transformed values."}
 	for _, task := range append(infer.Tasks(g.Blocks), "") {
 		for _, m := range infer.Measures() {
 			at := infer.Number{What: infer.Predicts(m[0]), Place: infer.Place{Task: task, Settings: g.Name}}
@@ -61,13 +62,14 @@ func (r *Report) predictionTable(g infer.Group) doc.Table {
 			at.What = infer.Within(m[0])
 			within := r.Find(at)
 			at.What = infer.Methods(m[0])
-			t.Rows = append(t.Rows, []doc.Field{doc.Words(name), doc.Words(m[1]), count(all), integerOf(r.Find(at)), decimals(2)(all), intervalOf(2)(all), decimals(2)(within), intervalOf(2)(within)})
+			t.Rows = append(t.Rows, []doc.Field{doc.Words(name), doc.Words(m[1]), count(all), whole(r.Find(at)), decimals(2)(all), intervalOf(2)(all), decimals(2)(within), intervalOf(2)(within)})
 		}
 	}
 	return t
 }
 
-// checkpoints returns the sections on a task's checkpoints, none if nothing was analysed.
+// checkpoints returns the sections on a task's checkpoints, or none if nothing was
+// measured.
 func (r *Report) checkpoints(task string) []doc.Section {
 	all := r.Checkpoints(task)
 	var arms []results.Arm
@@ -90,12 +92,12 @@ func (r *Report) checkpoints(task string) []doc.Section {
 				Panels: dynamicsFigure(all), Legend: key}))
 }
 
-// ofCheckpoint returns the identifying fields of a checkpoint's numbers.
+// ofCheckpoint returns the description under which a checkpoint's numbers are found.
 func ofCheckpoint(c *infer.Checkpoint) infer.Number {
 	return infer.Number{Source: infer.Ours, Place: c.Place(), Of: c.Arm, Seed: &c.Seed}
 }
 
-// titles returns a column with the checkpoints' titles.
+// titles is a column with the titles of the checkpoints.
 func titles(all []*infer.Checkpoint) column {
 	return text("Method", func(n infer.Number) string {
 		for _, c := range all {
@@ -107,7 +109,7 @@ func titles(all []*infer.Checkpoint) column {
 	})
 }
 
-// paperOf returns a column with the paper's number of an arm on a task.
+// paperOf is a column with the paper's number for the arm and task of a row.
 func paperOf(head, what string, f format) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		f2 := doc.Missing()
@@ -119,11 +121,15 @@ func paperOf(head, what string, f format) column {
 	}}
 }
 
+// rankTable has the alignment of latent and state distances, one row for each checkpoint
+// and task state.
 func (r *Report) rankTable(task string, all []*infer.Checkpoint) doc.Table {
 	var rows [][]doc.Field
 	var v *view
 	for _, c := range all {
-		for _, rank := range c.Rank { // the numbers of the row are named by its state
+		// The state is part of the kind of number (see infer.Aligned), so each row needs
+		// columns of its own kind. The rows are collected in the last view.
+		for _, rank := range c.Rank {
 			what := infer.Aligned(infer.Spearman, rank.Q)
 			v = r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes.",
 				titles(all), text("State", func(infer.Number) string { return cmp.Or(rank.Q, results.DefaultQ) }), number("Frames", what, count), number("Spearman", what, decimals(3)), number("95 % interval", what, intervalOf(3)),
@@ -138,6 +144,7 @@ func (r *Report) rankTable(task string, all []*infer.Checkpoint) doc.Table {
 	return v.Table
 }
 
+// probeTable has the R² of the probes by number of components, next to the paper's.
 func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
 	columns := []column{titles(all), source}
 	for i, k := range infer.ProbeSizes {
@@ -158,7 +165,8 @@ func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
 	return v.Table
 }
 
-// componentTable shows, for each component of the state, the probe that uses all latent components.
+// componentTable has the R² of each component of the state, read from all principal
+// components.
 func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table {
 	probed := slices.DeleteFunc(slices.Clone(all), func(c *infer.Checkpoint) bool { return c.Probe == nil })
 	t := doc.Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component", "Source"},
@@ -178,6 +186,7 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 		for i, component := range components {
 			ours := []doc.Field{doc.Words(probe[1]), doc.Words(component), doc.Words(infer.Ours)}
 			theirs := []doc.Field{doc.Words(probe[1]), doc.Words(component), doc.Words(infer.Paper)}
+			// The paper's tables number the components; ours have names, in the same order.
 			published := component
 			if component != "mean" {
 				published = strconv.Itoa(i)
@@ -199,7 +208,7 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 	return t
 }
 
-// shown formats a number, or a missing one.
+// shown formats a number, which may be nil.
 func shown(n *infer.Number, f format) doc.Field {
 	if n == nil {
 		return doc.Missing()
@@ -207,7 +216,7 @@ func shown(n *infer.Number, f format) doc.Field {
 	return f(n)
 }
 
-// change returns a column with the change against the baseline.
+// change is a column with the change of a number against the baseline.
 func change(head, what string) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
@@ -222,12 +231,12 @@ func change(head, what string) column {
 	}}
 }
 
-// rolloutTable shows the quality of predictions, with changes against the baseline.
+// rolloutTable has the quality of predictions, and its change against the baseline.
 func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
 	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
-		"τ says how alike predicted and reached latents order the candidates; the last two compare latents with the world's own distance from the goal. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
+		"τ measures how similarly predicted and reached latents order the candidates; the last two compare latents with the distance from the goal in the simulator. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
 		" of the same training seed, p is Wilcoxon's over its starts; the paper's p is from its authors' files.",
-		titles(all), source, number("Starts", "rollout_starts", integerOf), number("Error", infer.RolloutError, plain), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, plain), change("Change", infer.Tau),
+		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, plain), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, plain), change("Change", infer.Tau),
 		column{"p", func(t *infer.Table, row infer.Number) doc.Field {
 			row.What, row.Minus = infer.Tau+"_change", results.Arm{Method: model.Baseline}
 			return shown(t.Find(row), pvalue)
@@ -236,6 +245,7 @@ func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
 		if c.Rollout == nil {
 			continue
 		}
+		// The published row follows the last checkpoint of an arm.
 		if v.row(ofCheckpoint(c)); i+1 == len(all) || all[i+1].Arm != c.Arm {
 			v.published(infer.Number{Place: infer.Place{Task: task}, Of: c.Arm})
 		}
@@ -243,7 +253,8 @@ func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
 	return v.Table
 }
 
-// spectrumFigure draws the shares of the components against their rank.
+// spectrumFigure draws the share of the variance of each principal component, on
+// logarithmic axes. Shares below 1e-7 are left out: they are rounding errors.
 func spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 	lo, hi, n := math.Inf(1), 0.0, 0
 	for _, c := range all {
@@ -277,7 +288,7 @@ func spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 	return panels(p.HTML("spectrum of the latents: share of the variance by component"))
 }
 
-// dynamicsFigure draws errors against the number of blocks ahead.
+// dynamicsFigure draws prediction errors against the number of blocks ahead.
 func dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 	hi, blocks := 0.0, 0
 	for _, c := range all {
@@ -309,11 +320,12 @@ func dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 	return panels(p.HTML("error of predicted latents by blocks ahead"))
 }
 
-// bar is a number to draw for each checkpoint, and its label.
+// bar is one number of each checkpoint, drawn as a group of bars with a label.
 type bar struct{ label, what string }
 
-// barPanel draws bars for a task's checkpoints, grouped by label, with their intervals and the paper's
-// numbers as horizontal lines.
+// barPanel draws numbers of a task's checkpoints as bars, grouped by label, with their
+// intervals and with the paper's numbers as lines across. The y axis is from least to
+// 1.
 func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkpoint, bars []bar) []template.HTML {
 	type drawn struct {
 		*infer.Number
@@ -344,7 +356,8 @@ func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkp
 		width := 0.8 / float64(len(group))
 		for k, n := range group {
 			from := float64(i) + 0.1 + width*float64(k)
-			if *n.Value >= 0 { // an R² below 0 has no bar
+			// A negative R² has no bar: its value only says that the probe is useless.
+			if *n.Value >= 0 {
 				p.Rect(p.At(from+0.04*width, min(*n.Value, 1)), p.At(from+0.9*width, 0), "bar "+class(n.Of))
 			}
 			if n.Lo != nil && n.Hi != nil {

@@ -12,13 +12,14 @@ import (
 	"scalewm/eval/words"
 )
 
-// Our numbers in the layout of the paper's tables, with the paper's numbers below.
+// This file shows our numbers in the layout of the paper's tables, with the paper's below.
 
-// caveat is shown wherever ours are next to the paper's numbers.
+// caveat is shown where the paper's numbers are next to ours.
 const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
 	"so compare the direction and order of effects, not the rates."
 
-// likeThePaper returns the paper's tables and tests, one chapter for each group of settings.
+// likeThePaper returns the sections with the paper's tables and tests, for each group
+// of settings. Anchors of the second group and later ones have its number as a suffix.
 func (r *Report) likeThePaper() (out []doc.Section) {
 	for i, g := range r.Groups {
 		suffix, name, nav := "", "", ""
@@ -51,10 +52,10 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 	return out
 }
 
-// crossTable shows iCEM on all tasks, if there are several.
+// crossTable has iCEM on all tasks. It is empty if there are fewer than two.
 func (r *Report) crossTable(g infer.Group) doc.Table {
 	t := doc.Table{Anchor: "cross-task", Head: tierHead("Task", "Method", "Source"),
-		Caption: "iCEM on all tasks, success (%), mean ± SD over sets, as the paper's table tab:cross-task. A mean is over the tiers that are here, the paper's over the same. Bold marks the best of a task's column, ours and the paper's apart."}
+		Caption: "iCEM on all tasks, success (%), mean ± SD over sets, as the paper's table tab:cross-task. A mean is over the tiers in this folder, and the paper's is over the same. Bold marks the best of a task's column, separately for ours and the paper's."}
 	tasks := 0
 	for _, task := range infer.Tasks(g.Blocks) {
 		if rows := r.paperRows(g, task, results.ICEM, words.Task(task)); len(rows) > 0 {
@@ -68,22 +69,24 @@ func (r *Report) crossTable(g infer.Group) doc.Table {
 	return t
 }
 
-// fullTable shows all of the paper's solvers on a task.
+// fullTable has all of the paper's solvers on one task.
 func (r *Report) fullTable(g infer.Group, task string) doc.Table {
 	t := doc.Table{Anchor: task + "-full", Head: tierHead("Solver", "Method", "Source"),
-		Caption: fmt.Sprintf("%s: success (%%), mean ± SD over sets, as the paper's table tab:full-%s; there six sets of 100 episodes, five of MPPI. A mean is over the tiers that are here, the paper's over the same. Bold marks the best of a solver's column, ours and the paper's apart.", words.Task(task), task)}
+		Caption: fmt.Sprintf("%s: success (%%), mean ± SD over sets, as the paper's table tab:full-%s; there six sets of 100 episodes, five of MPPI. A mean is over the tiers in this folder, and the paper's is over the same. Bold marks the best of a solver's column, separately for ours and the paper's.", words.Task(task), task)}
 	for _, solver := range infer.PaperSolvers {
 		t.Rows = append(t.Rows, r.paperRows(g, task, solver, words.Solver(solver))...)
 	}
 	return t
 }
 
+// tierHead returns the head of a table with a column for each tier of the paper, and their
+// mean.
 func tierHead(before ...string) []string {
 	return append(append(before, infer.PaperTiers...), "Mean")
 }
 
-// paperRows returns the rows of the arms of a task and solver that the paper has: one for each training seed
-// of ours, and the paper's below.
+// paperRows returns rows for the arms of a task and solver that the paper has: one for
+// each of our training seeds, and then the paper's.
 func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]doc.Field) {
 	columns := []column{text("", func(infer.Number) string { return name })}
 	for _, b := range g.Blocks {
@@ -100,7 +103,7 @@ func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]d
 			columns = append(columns, at(t, infer.Success, t, spread))
 		}
 		v := r.view("", "", append(columns, number("Mean", infer.PaperMean, rate))...)
-		var ours, theirs []int // indices of the rows
+		var ours, theirs []int // indices of rows
 		for i, a := range b.Arms {
 			if r.Find(infer.Number{What: infer.Success, Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver, Tier: infer.Mean}, Of: a.Arm}) == nil {
 				continue
@@ -110,6 +113,7 @@ func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]d
 			if i+1 == len(b.Arms) || b.Arms[i+1].Arm != a.Arm {
 				theirs = append(theirs, len(v.Rows))
 				fields := doc.Mute(v.fields(infer.Number{Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver}, Of: a.Arm}))
+				// Replace the printed mean by that over our tiers, if these are fewer.
 				if n := r.Find(infer.Number{What: infer.PaperMean, Source: infer.Paper, Place: b.Place, Of: a.Arm, Seed: &a.Seed}); n != nil {
 					fields[len(fields)-1] = doc.Mute([]doc.Field{rate(n)})[0]
 				}
@@ -123,7 +127,8 @@ func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]d
 	return rows
 }
 
-// embolden marks the best number of each column among some rows.
+// embolden marks the best of each column among the given rows. The first three columns
+// are text.
 func embolden(rows [][]doc.Field, among []int) {
 	for column := 3; len(among) > 0 && column < len(rows[among[0]]); column++ {
 		best := math.Inf(-1)
@@ -138,7 +143,7 @@ func embolden(rows [][]doc.Field, among []int) {
 	}
 }
 
-// gaps returns what the paper's table of a task has and the folder lacks, as text.
+// gaps names what the paper's table of a task has and the folder lacks.
 func (r *Report) gaps(g infer.Group, task string) doc.Text {
 	var missing, tiers, methods []string
 	arms := map[results.Arm]bool{}
@@ -173,14 +178,15 @@ func (r *Report) gaps(g infer.Group, task string) doc.Text {
 	return note("", []string{"Not in this folder: " + words.Listing(missing) + "."})
 }
 
-// selectionTable compares smaller and larger supervised states.
+// selectionTable compares methods that were trained with smaller and larger task
+// states.
 func (r *Report) selectionTable(g infer.Group) doc.Table {
 	cells := func(head string, count func(*infer.Number) int) column {
 		return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 			for _, state := range infer.States {
 				n := infer.Number{What: infer.ByState, Source: row.Source, Place: row.Place, Of: infer.StateArm(row.Of, state)}
 				if n := t.Find(n); n != nil {
-					return doc.Int(count(n))
+					return doc.Whole(count(n))
 				}
 			}
 			return doc.Missing()
@@ -194,7 +200,7 @@ func (r *Report) selectionTable(g infer.Group) doc.Table {
 			return doc.Missing()
 		}}
 	}
-	v := r.view("selection", "State selection: success (%) with a part of the task state in the loss (half), the state of the paper's numbers (full) and all that the simulator has (native), averaged over the solvers and tiers that all of a row have; the authors average CEM, iCEM, MPPI at temperature 0.5 and gradient descent. The paper prints the numbers of SCALE on Reacher and Cube.",
+	v := r.view("selection", "State selection: success (%) with a part of the task state in the loss (half), the state of the paper's numbers (full) and all that the simulator has (native), averaged over the solvers and tiers that all entries of a row have; the authors average CEM, iCEM, MPPI at temperature 0.5 and gradient descent. The paper prints the numbers of SCALE on Reacher and Cube.",
 		task, method, source, cells("Solvers", func(n *infer.Number) int { return len(n.Notes) }), cells("Cells", func(n *infer.Number) int { return n.N }),
 		state("half"), state("full"), state("native"), number("full − half", infer.StateDiff, points), number("95 % interval", infer.StateDiff, interval))
 	for _, row := range r.rows(infer.StateDiff, g.Name) {
@@ -203,11 +209,11 @@ func (r *Report) selectionTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// setTestTable shows the paper's significance test for each task.
+// setTestTable has the paper's significance test, task by task.
 func (r *Report) setTestTable(g infer.Group) doc.Table {
-	v := r.view("sets", "The paper's test, task by task: of each set the mean over its three solvers and five tiers (MPPI at stock temperature where all of it was run so), the difference of two methods in points set by set, and the exact two-sided Wilcoxon signed-rank test over sets. With six sets p is never below 0.031. "+
-		"The interval is of the same difference with the episode as the unit, which has its outcomes in all cells averaged; it is left out where no episode, or not every training seed, is in all cells. The paper's numbers are from its authors' files; of them it prints the verdicts on DINO-WM.",
-		comparison, task, source, number("Cells", "set_difference_cells", integerOf), number("Sets", infer.SetDiff, count),
+	v := r.view("sets", "The paper's test, task by task: success on each set averaged over its three solvers and five tiers (MPPI at stock temperature if all of it was run so), the difference of two methods in points for each set, and the exact two-sided Wilcoxon signed-rank test over sets. With six sets p is never below 0.031. "+
+		"The interval is that of the same difference with the episode as the unit, whose outcomes in all cells are averaged; it is missing if some cell lacks a training seed, or if no episode is in all cells. The paper's numbers are from its authors' files; the paper itself prints only the verdicts on DINO-WM.",
+		comparison, task, source, number("Cells", "set_difference_cells", whole), number("Sets", infer.SetDiff, count),
 		number("Difference", infer.SetDiff, points), number("95 % interval", infer.SetDiff, interval), number("p", infer.SetDiff, pvalue),
 		number("By set", infer.SetDiff, func(n *infer.Number) doc.Field {
 			if test, is := n.How.(*infer.SetTest); is {
@@ -221,9 +227,9 @@ func (r *Report) setTestTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// setTestGaps returns what the paper's test has and this one lacks, as text.
+// setTestGaps names what the paper's test has and ours lacks.
 func (r *Report) setTestGaps(g infer.Group) doc.Text {
-	whose := map[string][]string{} // comparisons, by what they lack
+	whose := map[string][]string{} // names of comparisons or tasks, by what is missing
 	rows := r.rows(infer.SetDiff, g.Name)
 	for _, row := range rows {
 		row.What = infer.SetDiff
@@ -253,10 +259,10 @@ func (r *Report) setTestGaps(g infer.Group) doc.Text {
 	return note("Not in these tests", notes)
 }
 
-// tallyTable shows how often a method leads another, with the paper's counts below ours.
+// tallyTable counts where a method leads another. The paper's counts are below ours.
 func (r *Report) tallyTable(g infer.Group) doc.Table {
-	v := r.view("tally", "Where the first method is above the second: averages over tiers (one a task and solver), and single cells (task, solver, tier). The paper's counts are under ours.",
-		comparison, source, number("Averages led", "averages_led", integerOf), number("of", "averages_led", count), number("Cells up", "cells_up", integerOf), number("down", "cells_down", integerOf), number("tied", "cells_tied", integerOf))
+	v := r.view("tally", "Where the first method is above the second: averages over tiers (one for each task and solver), and single cells (task, solver, tier). The paper's counts are below ours.",
+		comparison, source, number("Averages led", "averages_led", whole), number("of", "averages_led", count), number("Cells up", "cells_up", whole), number("down", "cells_down", whole), number("tied", "cells_tied", whole))
 	for _, row := range r.rows("averages_led", g.Name) {
 		v.both(row)
 	}
@@ -265,7 +271,7 @@ func (r *Report) tallyTable(g infer.Group) doc.Table {
 
 // gainTable compares iCEM with CEM for each method.
 func (r *Report) gainTable(g infer.Group) doc.Table {
-	v := r.view("icem", "What iCEM gains over CEM: success (%) averaged over tiers, the difference in points episode by episode. The paper's averages have no interval.",
+	v := r.view("icem", "What iCEM gains over CEM: success (%) averaged over tiers, and the difference in points, paired by episode. The paper's averages have no interval.",
 		task, method, source, number("Episodes", infer.Gain, func(n *infer.Number) doc.Field {
 			if n.N == 0 {
 				return doc.Missing()
@@ -279,7 +285,7 @@ func (r *Report) gainTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// aggregateTable shows statistics of each arm over all cells that every arm has.
+// aggregateTable summarizes each arm over all cells that every arm has.
 func (r *Report) aggregateTable(g infer.Group) doc.Table {
 	columns := []column{method, number("Cells", infer.Aggregates[0], count)}
 	for i, head := range []string{"Mean", "Interquartile mean", "Gap to 100 %"} {
@@ -294,13 +300,14 @@ func (r *Report) aggregateTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// compute returns the section on the cost of training and planning with each method, over tasks.
+// compute returns the section on the cost of training and planning, over tasks.
 func (r *Report) compute() []doc.Section {
 	var trained []infer.Number
 	shown := map[string]bool{}
 	for _, task := range infer.Tasks(r.Blocks) {
 		for _, c := range r.Checkpoints(task) {
-			if key := strings.Join([]string{task, c.Arm.String(), c.Device}, " "); c.Cost != nil && len(c.Cost.Tiers) > 0 && !shown[key] { // other seeds cost the same
+			// One training seed is enough, the others cost the same.
+			if key := strings.Join([]string{task, c.Arm.String(), c.Device}, " "); c.Cost != nil && len(c.Cost.Tiers) > 0 && !shown[key] {
 				shown[key] = true
 				trained = append(trained, infer.Number{Source: infer.Ours, Place: c.Place(), Of: c.Arm, Seed: &c.Seed})
 			}
@@ -315,13 +322,13 @@ func (r *Report) compute() []doc.Section {
 		}
 		return words.Task(n.Task)
 	})
-	training := r.view("cost-training", "What training costs: times on the machine of each row, comparable within one only (the authors' is an A100); operations of matrix products are counted.",
+	training := r.view("cost-training", "What training costs: times on the machine of each row, comparable within one machine only (the authors' is an A100); operations are those of matrix multiplications, counted instead of measured.",
 		anyTask, method, source, number("Parameters", "parameters", grouped), number("Batch", "batch", grouped), number("Steps a second", "steps_per_second", digits), number("Seconds an epoch", "epoch_seconds", digits), number("GFLOP a step", "gflop_of_step", digits))
 	columns := []column{anyTask, method, source}
 	for _, tier := range infer.PaperTiers {
 		columns = append(columns, at(tier+", s", infer.PlanSeconds, tier, digits))
 	}
-	planning := r.view("cost-planning", "What one plan by CEM costs: seconds at each tier, plans made one at a time, and summed; rollouts, predictor calls and operations of all tiers are counted. The authors' times are of an A100.",
+	planning := r.view("cost-planning", "What one plan by CEM costs: seconds at each tier, one plan at a time, and their sum; rollouts, predictor calls and operations of all tiers, counted instead of measured. The authors' times are those of an A100.",
 		append(columns, at("Sum, s", infer.PlanSeconds, infer.SumOfTiers, digits), number("Rollouts", "plan_rollouts", grouped), number("Predictor calls", "plan_predictor_calls", grouped), number("TFLOP", "plan_tflop", digits))...)
 	for _, row := range trained {
 		training.row(row)

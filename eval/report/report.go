@@ -1,19 +1,23 @@
-// Package report writes the numbers of a results folder as an HTML page, Markdown, LaTeX, CSV and JSON.
+// Package report shows the numbers of a results folder as a web page, Markdown, LaTeX, CSV
+// and JSON. `scalewm report` and `scalewm reproduce` write these files.
 //
-// It computes no numbers. Package infer returns them as a table; a section of the report is a view of
-// it: a title, a caption, which rows and columns to show, and how to format each. [Of] returns the
-// [Report] of a folder's contents, and [Report.Render] its files. The same folder always gives the
-// same bytes.
+// The package computes no number. Package infer does, and returns them in one table. A
+// section of the report is a view of this table: a title, captions, and tables whose rows
+// are descriptions of numbers and whose columns say which number of a row they show and
+// how (see view). Package doc renders the sections. The same folder always gives the same
+// bytes, so reports can be compared and tested against golden files.
 //
-//	report.go     the sections, and the formats that they are written in
-//	json.go       report.json and the CSV files, which other programs read
-//	view.go       tables as projections of the numbers
-//	front.go      the result in words, the scores, the terminal's summary
-//	paper.go      the tables and figures that the paper has
-//	latents.go    the geometry of latents, predictions, what training and planning cost
+// Of computes the table of a folder, and Report.Render writes it in the named formats.
+//
+//	report.go     the sections, and the formats in which they are written
+//	json.go       report.json and the CSV files, for other programs
+//	view.go       tables as views of the numbers
+//	front.go      the main result in words, the scores, the summary for the terminal
+//	paper.go      the tables of the paper; the cost of training and planning
+//	latents.go    the geometry of latents, and predictions
 //	task.go       one task and solver in detail
-//	robust.go     what the paper leaves open: seeds, power, settings
-//	claims.go     its claims; checks.go: the checks, and how everything is computed
+//	robust.go     what the paper does not say
+//	claims.go     the paper's claims; checks.go: the checks, and how numbers are computed
 //	fig_*.go      figures
 //	style.go      colours and marks of methods
 //
@@ -34,10 +38,10 @@ import (
 	"scalewm/eval/words"
 )
 
-// Report is the table of numbers of a folder, with methods that show it.
+// Report is the table of numbers of a results folder, with the views of it.
 type Report struct{ *infer.Table }
 
-// Of returns the report of a folder's contents, with the errors of infer.Infer.
+// Of returns the report of a folder's contents. It returns the errors of infer.Infer.
 func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	t, err := infer.Infer(c, o)
 	if err != nil {
@@ -46,7 +50,8 @@ func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	return &Report{t}, nil
 }
 
-// Sections returns the report's sections, in the order of every format: the reader's result first.
+// Sections returns the sections of the report in the order of all formats. The main
+// result is first.
 func (r *Report) Sections() []doc.Section {
 	return slices.Concat(
 		r.front(),
@@ -65,20 +70,21 @@ func (r *Report) Sections() []doc.Section {
 // Formats returns the formats in which a report is written by default.
 func Formats() []string { return []string{"html", "md", "csv", "json", "tex"} }
 
-// Episodes is the name of the format, and of the file, with one line per episode. It is written only
-// on request, because a benchmark has millions of episodes.
+// Episodes is the format with one line for each episode, and the name of its file. It
+// is written only on request, because a benchmark has millions of episodes.
 const Episodes = "episodes.csv"
 
-// AllFormats returns all formats of a report.
+// AllFormats returns the formats in which a report can be written.
 func AllFormats() []string { return append(Formats(), Episodes) }
 
-// File is a file of a rendered report.
+// File is one file of a rendered report.
 type File struct {
 	Name  string
 	Bytes []byte
 }
 
-// Render returns the files of the named formats, in the order of AllFormats.
+// Render returns the files of the report in the named formats, in the order of
+// AllFormats.
 func (r *Report) Render(formats []string) ([]File, error) {
 	for _, f := range formats {
 		if !slices.Contains(AllFormats(), f) {
@@ -96,6 +102,7 @@ func (r *Report) Render(formats []string) ([]File, error) {
 			return nil, err
 		}
 		for _, file := range files {
+			// Names from cells may contain control characters that reverse or hide text.
 			if v := safefile.Visible(string(file.Bytes)); len(v) != len(file.Bytes) {
 				file.Bytes = []byte(v)
 			}
@@ -105,6 +112,7 @@ func (r *Report) Render(formats []string) ([]File, error) {
 	return out, nil
 }
 
+// render returns the files of one format.
 func (r *Report) render(format string, sections []doc.Section) ([]File, error) {
 	file := File{Name: "report." + format}
 	var err error
@@ -126,8 +134,8 @@ func (r *Report) render(format string, sections []doc.Section) ([]File, error) {
 	return []File{file}, err
 }
 
-// marks has a text that each file of a report has near its beginning, and that hardly any other file
-// of that name has.
+// marks maps the files of a report to text near their beginning that hardly any other
+// file of that name has. Ours uses them to recognize reports of earlier runs.
 var marks = map[string]string{
 	"report.html":         "scalewm · paired evaluation",
 	"report.md":           "# Planning with latent world models",
@@ -139,14 +147,14 @@ var marks = map[string]string{
 	Episodes:              "task,solver,method,",
 }
 
-// Ours reports whether a report's file may be written to a folder: the folder has no file of that
-// name, or it is a report's.
+// Ours reports whether a file of a report may be written to a folder: there is no file
+// of that name, or it was written by a report. Other files are not overwritten.
 func Ours(dir, name string) (bool, error) {
 	return safefile.Marked(filepath.Join(dir, name), []byte(marks[name]))
 }
 
-// Foreign returns a file of a folder that has the name of a report's file but is not one, "" if there
-// is none.
+// Foreign returns the name of a file in the folder that has the name of a report's file
+// but is not one, or "".
 func Foreign(dir string) string {
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
 		if ours, err := Ours(dir, name); err != nil || !ours {

@@ -14,13 +14,13 @@ import (
 	"scalewm/model"
 )
 
-// What the paper leaves open: how much its comparison depends on the training seed, on settings of the
-// evaluation and on starts that are already solved, and how many seeds or episodes an effect needs.
-
+// robust returns the sections on what the paper does not say: how much its comparison
+// depends on the training seed, on the rules of the evaluation and on starts that already
+// meet the goal, and how many seeds and episodes an effect needs.
 func (r *Report) robust() []doc.Section {
 	g := r.Groups[0]
 	out := section(doc.Section{Title: "What the paper does not say", Anchor: "robust", Level: 2, Nav: "Robustness"},
-		doc.Text{Body: "How much the comparison owes to the training seed, to the rules of the evaluation and to starts that need no plan, and what it takes to show an effect."})
+		doc.Text{Body: "How much the comparison depends on the training seed, on the rules of the evaluation and on starts that need no plan, and how many seeds and episodes an effect needs."})
 	add := func(title, name string, parts ...doc.Part) {
 		out = append(out, section(doc.Section{Title: title, Anchor: "robust-" + name, Level: 3}, parts...)...)
 	}
@@ -32,12 +32,12 @@ func (r *Report) robust() []doc.Section {
 	return out
 }
 
-// seedTable shows the difference of each training seed.
+// seedTable has the difference of each training seed.
 func (r *Report) seedTable(g infer.Group) doc.Table {
 	list := func(head string, say func(*infer.Seeds) string) column {
 		return number(head, infer.SeedDiff, func(n *infer.Number) doc.Field { return doc.Words(say(n.How.(*infer.Seeds))) })
 	}
-	v := r.view("seeds", "Differences in points by training seed, averaged over the solvers and tiers that all seeds have; mean, standard deviation and Student's interval over seeds, which covers the luck of training. Split and order follow the seed, and here the initial weights too. The authors' seeds 3073 and 3074 are in their repository and not in the paper.",
+	v := r.view("seeds", "Differences in points by training seed, averaged over the solvers and tiers that all seeds have; mean, standard deviation and Student's interval over seeds, which covers the luck of training. Split and order of batches depend on the seed, and here the initial weights do too. The authors' seeds 3073 and 3074 are in their repository, not in the paper.",
 		comparison, task, source, list("Solvers", func(s *infer.Seeds) string { return words.Solvers(s.Solvers) }),
 		list("Seeds", func(s *infer.Seeds) string {
 			return strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Seeds), " ", ", "), "[]")
@@ -50,15 +50,17 @@ func (r *Report) seedTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// seedCounts shows, by training seed, in how many averages of a task and solver SCALE, or the first arm of
-// the headline, is above the baseline.
+// seedCounts counts, for each training seed, the averages of a task and solver in which
+// a learned method is above the baseline.
 func (r *Report) seedCounts(g infer.Group) doc.Table {
 	v := r.view("seed-counts", "Averages of a task and a solver that the first method leads, by training seed. The paper's count is that of seed 3072; the others are counted in its authors' files.",
-		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", integerOf), number("of", "averages_led", count))
+		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", whole), number("of", "averages_led", count))
 	for _, c := range infer.Versus(g.Blocks) {
 		if c[0].Floor() || c[1].Entry().Name != model.Baseline {
 			continue
 		}
+		// The published counts have the source Paper for one seed and Authors for the
+		// others, so "not ours" selects them.
 		of := func(source string) []*infer.Number {
 			return r.Where("averages_led", func(n *infer.Number) bool {
 				return n.Of == c[0] && n.Minus == c[1] && n.Seed != nil && (n.Source == infer.Ours) == (source == infer.Ours) && (n.Source != infer.Ours || n.Settings == g.Name)
@@ -77,7 +79,7 @@ func (r *Report) seedCounts(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// seedGap returns what is missing if there is only one training seed.
+// seedGap returns a note if the folder has only one training seed.
 func (r *Report) seedGap(g infer.Group) doc.Text {
 	rows := r.rows(infer.SeedDiff, g.Name)
 	for _, row := range rows {
@@ -88,10 +90,10 @@ func (r *Report) seedGap(g infer.Group) doc.Text {
 	if rows == nil {
 		return doc.Text{}
 	}
-	return doc.Text{Style: "note", Body: "One training seed is here, which has no interval over seeds: add others to the folder with reproduce --seeds 3072,3073,3074."}
+	return doc.Text{Style: "note", Body: "The folder has one training seed, so there is no interval over seeds. Add other seeds with reproduce --seeds 3072,3073,3074."}
 }
 
-// powerTable shows how many seeds and episodes an effect needs.
+// powerTable has the numbers of episodes and seeds that an effect needs.
 func (r *Report) powerTable(g infer.Group) doc.Table {
 	columns := []column{comparison, task, source, number("SD of seeds", "sd_of_seeds", rate), number("of sets", "sd_of_sets", rate), number("of episodes", "sd_of_episodes", rate), number("rest", "sd_of_the_rest", rate)}
 	head := func(i int, of string) string {
@@ -108,24 +110,24 @@ func (r *Report) powerTable(g infer.Group) doc.Table {
 			if infer.Or(n.Value) >= infer.MostSeeds {
 				return doc.Number(fmt.Sprintf("≥ %d", infer.MostSeeds), infer.MostSeeds)
 			}
-			return integerOf(n)
+			return whole(n)
 		}))
 	}
-	v := r.view("power", fmt.Sprintf("What it takes to find a difference of 8, 4 and 2 points with a power of %.0f %% at 5 %%. The standard deviations, in points, are those of the difference between training seeds, between evaluation sets, between episodes, and what is left in an episode of one seed (with one seed it is part of the episodes'). "+
-		"Episodes: of one pair of checkpoints, whose difference says nothing of other seeds. Seeds: with as many episodes each as here, by Student's test of their differences.", 100*stats.Goal), columns...)
+	v := r.view("power", fmt.Sprintf("What it takes to find a difference of 8, 4 and 2 points with a power of %.0f %% at 5 %%. The standard deviations, in points, are those of the difference between training seeds, between evaluation sets, between episodes, and the rest within one episode and seed (with one seed it is part of that between episodes). "+
+		"Episodes: to compare one pair of checkpoints, which says nothing about other seeds. Seeds: each with as many episodes as here, compared by Student's test.", 100*stats.Goal), columns...)
 	for _, row := range r.rows(infer.SeedDiff, g.Name) {
 		v.both(row)
 	}
 	return v.Table
 }
 
-// sourceTable shows the shares of the variance by source.
+// sourceTable has the shares of the variance of a difference by source.
 func (r *Report) sourceTable(g infer.Group) doc.Table {
 	columns := []column{comparison, task, solver, tier, number("Seeds", infer.Shares[0], count), number("Episodes", "sd_in_an_episode", count), number("SD, points", "sd_in_an_episode", rate)}
 	for i, head := range []string{"training seed, %", "set, %", "episode, %", "seed by episode, %", "planner, %"} {
 		columns = append(columns, number(head, infer.Shares[i], rate))
 	}
-	v := r.view("sources", "Where the difference of two methods in one episode comes from: its standard deviation and the shares of its variance, where the same checkpoints planned the same episodes with two draws of the planner's noise.", columns...)
+	v := r.view("sources", "Where the difference of two methods in one episode comes from: its standard deviation and the shares of its variance. It needs checkpoints that planned the same episodes with two draws of the planner's noise.", columns...)
 	for _, n := range r.Where("sd_in_an_episode", func(n *infer.Number) bool {
 		return slices.ContainsFunc(g.Blocks, func(b *infer.Block) bool { return b.Place == n.Place.At("") })
 	}) {
@@ -134,25 +136,27 @@ func (r *Report) sourceTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// factorTable compares the settings of one task and solver.
+// factorTable compares the settings of each task and solver.
 func (r *Report) factorTable() doc.Table {
 	arms := slices.DeleteFunc(infer.Names(r.Blocks), results.Arm.Floor)
 	table := func(what string) *view {
-		columns := []column{task, solver, number("Evaluated with", what+"_seeds", func(n *infer.Number) doc.Field { return doc.Words(n.Notes[0]) }), text("Tiers", func(n infer.Number) string { return n.Tier }), number("Seeds", what+"_seeds", integerOf)}
+		columns := []column{task, solver, number("Evaluated with", what+"_seeds", func(n *infer.Number) doc.Field { return doc.Words(n.Notes[0]) }), text("Tiers", func(n infer.Number) string { return n.Tier }), number("Seeds", what+"_seeds", whole)}
 		for _, a := range arms {
 			columns = append(columns, column{words.Arm(a), func(t *infer.Table, row infer.Number) doc.Field {
 				row.What, row.Of = what+"_success", a
 				return shown(t.Find(row), rate)
 			}})
 		}
-		return r.view("factors", "The same task and solver under settings that differ in what is named; the main setting has the default planner noise, clips and temperature. Success (%) averaged over tiers and training seeds, and the paired difference that each block leads with. "+
-			"Of the main setting and one that varies it, a pair of rows has the tiers, seeds and sets that both were evaluated on. Rows are not paired with each other: their episodes or rules differ.",
+		return r.view("factors", "The same task and solver under settings that differ as named; the main setting has the default planner noise, clips and temperature. Success (%) averaged over tiers and training seeds, and the most important paired difference of each block. "+
+			"A main setting and one that varies it have a pair of rows, over the tiers, seeds and sets that both were evaluated on. Rows are not paired with each other: their episodes or rules differ.",
 			append(columns, number("Difference", what+"_difference", points), number("95 % interval", what+"_difference", interval))...)
 	}
 	all, main, varied := table(infer.FactorAll), table(infer.FactorMain), table(infer.Factor)
 	for _, n := range r.Where(infer.FactorAll+"_difference", func(*infer.Number) bool { return true }) {
 		all.row(factorRow(n))
 	}
+	// Several variations of one main block often have the same row of the main block. Show
+	// it once, before all of them.
 	var last []doc.Field
 	for _, n := range r.Where(infer.Factor+"_difference", func(*infer.Number) bool { return true }) {
 		fields := main.fields(factorRow(n))
@@ -164,16 +168,17 @@ func (r *Report) factorTable() doc.Table {
 	return all.Table
 }
 
-// factorRow returns the identifying fields of a block's numbers in the table of factors.
+// factorRow describes the numbers of one side of a comparison of factors.
 func factorRow(n *infer.Number) infer.Number { return infer.Number{Source: n.Source, Place: n.Place} }
 
-// tierReadings compares T2 as the authors ran it (150/15) with T2 as printed in the paper (100/20).
+// tierReadings compares T2 as the authors ran it (150 candidates, 15 iterations) with
+// T2 as the paper prints it (100 and 20).
 func (r *Report) tierReadings() doc.Table {
 	var of *infer.Block
 	v := r.view("tier-readings", "Tier T2 as the authors ran it (150 candidates, 15 iterations) and as the paper prints it (100 and 20, here T2p): success (%).",
 		text("Task, solver", func(infer.Number) string { return of.Title() }), text("Method", func(n infer.Number) string { return of.Label(infer.Trained{Arm: n.Of, Seed: *n.Seed}) }),
 		at("T2", infer.Success, "T2", spread), at("T2p", infer.Success, "T2p", spread), number("Difference", infer.Printed, points))
-	for _, of = range r.Blocks {
+	for _, of = range r.Blocks { // of is the variable that the columns above read
 		for _, a := range of.Arms {
 			n := infer.Number{What: infer.Printed, Place: of.Place, Of: a.Arm, Seed: &a.Seed}
 			if r.Find(n) != nil {
@@ -184,9 +189,9 @@ func (r *Report) tierReadings() doc.Table {
 	return v.Table
 }
 
-// factors lists the settings of an evaluation that a study may vary: the words by which the names of
-// settings mention them, and the flags that change them.
-var factors = []struct{ name, said, flags string }{
+// factors lists the settings that a study may vary: a name for readers, a part of the name
+// of such settings, and the flags of `reproduce` that vary them.
+var factors = []struct{ name, setting, flags string }{
 	{"the strict protocol (held-out episodes)", "protocol strict", "--protocol strict --out DIR/strict"},
 	{"iCEM without its clipping", "clip ", "--solvers icem --icem-clip none --out DIR"},
 	{"actions clipped to the task's bounds", "actions executed", "--action-clip --out DIR"},
@@ -194,7 +199,8 @@ var factors = []struct{ name, said, flags string }{
 	{"all valid starts in the pool", "pool full", "--pool full --out DIR"},
 }
 
-// factorGaps returns the factors that the folder does not vary, with the commands that would.
+// factorGaps names the factors that the folder does not vary, with the commands that
+// vary them.
 func (r *Report) factorGaps() doc.Text {
 	out := doc.Text{Style: "commands"}
 	var missing []string
@@ -205,17 +211,18 @@ func (r *Report) factorGaps() doc.Text {
 		}
 	}
 	for _, f := range factors {
-		add(f.name, f.flags, func(b *infer.Block) bool { return strings.Contains(b.Settings, f.said) })
+		add(f.name, f.flags, func(b *infer.Block) bool { return strings.Contains(b.Settings, f.setting) })
 	}
 	add("MPPI's temperature", "--solvers mppi --temperature stock --out DIR", func(b *infer.Block) bool { return b.Solver == results.StockMPPI })
 	add("the printed T2", "--tiers T2,T2p --out DIR", func(b *infer.Block) bool { return slices.Contains(b.TierNames(), "T2p") })
 	if len(missing) > 0 {
-		out.Title, out.Body = "Not varied here", "The folder has no second setting of "+words.Listing(missing)+". These add one; scalewm report takes a folder with all folders in it."
+		out.Title, out.Body = "Not varied here", "The folder has no second setting of "+words.Listing(missing)+". These commands add one. To compare several results folders, give scalewm report the folder that contains them."
 	}
 	return out
 }
 
-// freshTable shows each block's headline difference without the starts that are already solved.
+// freshTable repeats the headline difference of each main block without the starts that
+// already meet the goal.
 func (r *Report) freshTable() doc.Table {
 	const without = "difference_without_pre_solved"
 	v := r.view("presolved", "A start that meets the goal before the first step counts as a success of every method. Differences in points with all starts, and without those.",

@@ -10,14 +10,17 @@ import (
 	"scalewm/model"
 )
 
-// learned are the methods that are not floors. Each has a colour and a mark.
+// learned lists the methods that are not floors, in the order of the table of methods.
+// Each has a colour and a mark.
 var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
 
-// mark returns the index of an arm's method in learned, or -1.
+// mark returns the index of an arm's method in learned, or -1. It selects the shape of
+// the arm's marks.
 func mark(arm results.Arm) int { return slices.Index(learned, arm.Entry().Name) }
 
-// class returns the CSS class of an arm, which is that of its method. The style sheet has colours for the
-// first methods of the table, for the two floors, and one for all others.
+// class returns the CSS class of an arm: that of its method. The style sheet has
+// colours for the first methods of the table, for both kinds of floors, and one for all
+// other methods.
 func class(arm results.Arm) string {
 	const coloured = 4
 	switch i := mark(arm); {
@@ -31,7 +34,7 @@ func class(arm results.Arm) string {
 	return "m-other"
 }
 
-// legend returns the colours of arms. Variants have the colour of their method.
+// legend explains the colours of arms. Variants have the colour of their method.
 func legend(arms []results.Arm) (out []doc.Item) {
 	for _, a := range arms {
 		out = append(out, doc.Item{Name: words.Arm(a), Class: class(a)})

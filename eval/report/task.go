@@ -12,9 +12,8 @@ import (
 	"scalewm/eval/words"
 )
 
-// The tasks in detail: a chapter for each task and solver, followed by the analyses of the task's models,
-// their training curves and films of episodes.
-
+// tasks returns the details of each task: one section for each of its blocks, followed by
+// the training curves, the analyses of its checkpoints, and an episode to watch.
 func (r *Report) tasks() (out []doc.Section) {
 	last := ""
 	for i, b := range r.Blocks {
@@ -32,21 +31,23 @@ func (r *Report) tasks() (out []doc.Section) {
 	return out
 }
 
-// block returns the sections of a block.
+// block returns the sections of a block. A name for the navigation is given for the
+// first block of a task.
 func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	anchor, key := anchorOf(b.Place), legend(methods(r.Blocks))
 	var spread, steps []template.HTML
 	for i := range b.Tiers {
 		spread, steps = append(spread, r.spreadFigure(b, i)), append(steps, r.stepsFigure(b, i))
 	}
-	title, dots := "Set by set", "One dot an evaluation set, in the order of the sets; the bar is their mean."
+	title, dots := "Set by set", "One dot for each evaluation set, in the order of the sets; the bar is their mean."
 	var seeds doc.Table
 	if b.Several() {
-		title, dots = "Seed by seed", "One dot a training seed, in their order, or an evaluation set of a method with one seed; the bar is their mean."
+		title, dots = "Seed by seed", "One dot for each training seed, in ascending order, or for each evaluation set of a method with one seed; the bar is their mean."
 		seeds = r.seedsTable(b)
 	}
 	table, figure := doc.Part(r.successTable(b)), doc.Part(r.successFigure(b))
-	if len(infer.Main(r.Blocks)) == 1 && b.Main == nil { // its table is at the start of the page already
+	// The page begins with the table of the only main block. Do not repeat it.
+	if len(infer.Main(r.Blocks)) == 1 && b.Main == nil {
 		table, figure = doc.Text{Body: "Success by tier is at the top of the page."}, doc.Text{}
 	}
 	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 2, Nav: nav}, table, note("On these numbers", r.CostNotes(b)), seeds, figure)
@@ -64,13 +65,13 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 			Caption: "Same episodes, same planner noise, different model: each difference is taken episode by episode. In points, with 95 % intervals."},
 			r.pairTable(b), note("On these pairs", notes))
 	}
-	add("Where the methods disagree", "disagree", doc.Figure{Caption: "Episodes that only one of the two methods solves. A paired test lives on these alone.", Panels: r.discordFigures(b)})
+	add("Where the methods disagree", "disagree", doc.Figure{Caption: "Episodes that only one of the two methods solves. A paired test depends on these alone.", Panels: r.discordFigures(b)})
 	add(title, "sets", doc.Figure{Caption: dots, Panels: spread})
 	add("Steps to success", "steps", doc.Figure{Caption: "Share of the episodes that are solved within k environment steps.", Panels: steps, Legend: key})
 	return out
 }
 
-// note returns a list of remarks with a title.
+// note returns remarks as a list under a title. It is empty if there are none.
 func note(title string, remarks []string) doc.Text {
 	t := doc.Text{Style: "note"}
 	for _, n := range remarks {
@@ -80,7 +81,7 @@ func note(title string, remarks []string) doc.Text {
 	return t
 }
 
-// successFigure shows success against compute, with a table of the tiers next to it.
+// successFigure shows success against compute, with the list of tiers next to it.
 func (r *Report) successFigure(b *infer.Block) doc.Figure {
 	bands, tiers := "Bands are 95 % Wilson intervals of the pooled episodes.", doc.Text{Style: "plain", Title: "Tiers"}
 	if b.Several() {
@@ -96,7 +97,8 @@ func (r *Report) successFigure(b *infer.Block) doc.Figure {
 	return doc.Figure{Caption: "Success against the planner's compute. " + bands, Panels: panels(r.computeFigure(b)), Legend: legend(methods(r.Blocks)), Aside: []doc.Text{tiers}}
 }
 
-// tierColumns returns a column of success for each of a block's tiers, and one for their mean.
+// tierColumns returns a column of success for each of a block's tiers, and for their
+// mean.
 func tierColumns(b *infer.Block) (out []column) {
 	for _, t := range b.TierNames() {
 		out = append(out, at(t, infer.Success, t, spread))
@@ -104,9 +106,11 @@ func tierColumns(b *infer.Block) (out []column) {
 	return append(out, at("Mean", infer.Success, infer.Mean, spread))
 }
 
-// successTable has the layout of the paper's table: methods by tiers, mean ± SD over sets, or over training
-// seeds if there are several.
+// successTable is the paper's table: methods by tiers, mean ± SD over sets, or over
+// training seeds if there are several.
 func (r *Report) successTable(b *infer.Block) doc.Table {
+	// A row with one seed shows the number of that seed, and others the mean over seeds. Both
+	// have the key that the columns look for: with and without a seed.
 	over := "mean ± SD (ddof 1) over %s of %s"
 	if b.Several() {
 		over = "mean ± SD (ddof 1) over training seeds, or with one seed over the sets; each seed on %s of %s"
@@ -136,7 +140,7 @@ func (r *Report) successTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// seedsTable shows the success of each training seed, if a method has several.
+// seedsTable has the success of each training seed.
 func (r *Report) seedsTable(b *infer.Block) doc.Table {
 	v := r.view(anchorOf(b.Place)+"-seeds", fmt.Sprintf("%s, by training seed: success rate (%%), mean ± SD (ddof 1) over %s of %s; the last column averages the tiers.", b.Title(), words.Count(len(b.Sets), "evaluation set"), words.Count(b.Tiers[0].Episodes, "episode")),
 		append([]column{text("Method", func(n infer.Number) string { return b.Label(infer.Trained{Arm: n.Of, Seed: *n.Seed}) })}, tierColumns(b)...)...)
@@ -150,10 +154,11 @@ func (r *Report) seedsTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// meanNote returns which tiers and training seeds the means of a block's tables leave out.
+// meanNote says which tiers and training seeds are missing in the means of a block's
+// tables.
 func (r *Report) meanNote(b *infer.Block) (note string) {
 	if len(b.Averaged()) < len(b.Tiers) {
-		note += " T2p is T2 as the paper prints it, and in no mean."
+		note += " T2p is T2 as the paper prints it, and is not part of any mean."
 	}
 	var lack, fewer []string
 	for _, arm := range b.Names() {
@@ -170,30 +175,30 @@ func (r *Report) meanNote(b *infer.Block) (note string) {
 		note += fmt.Sprintf(" %s: no mean, since a tier is missing.", words.Listing(lack))
 	}
 	if len(fewer) > 0 {
-		note += fmt.Sprintf(" Not every training seed has %s; a mean is of those with all tiers.", words.Listing(fewer))
+		note += fmt.Sprintf(" Not every training seed has %s; a mean is over the seeds with all tiers.", words.Listing(fewer))
 	}
 	return note
 }
 
-// only returns a column with a count of episodes, for rows in which an episode counts 0 or 1 in each arm.
+// only is a column with a count of episodes. It is empty for differences in which an
+// episode does not count 0 or 1 in each arm.
 func only(head string, count func(*infer.Difference) int) column {
 	return number(head, infer.Diff, func(n *infer.Number) doc.Field {
 		if d := n.How.(*infer.Difference); d.Binary() {
-			return doc.Int(count(d))
+			return doc.Whole(count(d))
 		}
 		return doc.Missing()
 	})
 }
 
-// pairTable shows the paired differences of a block, with the intervals and p-values that readers should
-// use.
+// pairTable lists the paired differences of a block, with the p-values to use.
 func (r *Report) pairTable(b *infer.Block) doc.Table {
 	v := r.view(anchorOf(b.Place)+"-paired", b.Title()+": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. "+
-		"The adjusted p is the one to judge by: of a mean Holm's over all tasks and solvers, of a tier Benjamini and Hochberg's over all tiers.",
+		"Judge by the adjusted p: for a mean by Holm over all tasks and solvers, for a tier by Benjamini and Hochberg over all tiers.",
 		comparison, tier, number("Episodes", infer.Diff, count), only("A only", func(d *infer.Difference) int { return d.OnlyA }), only("B only", func(d *infer.Difference) int { return d.OnlyB }),
 		number("Difference", infer.Diff, points), number("95 % interval", infer.Diff, interval), number("p", infer.Diff, pvalue), number("p, adjusted", infer.Diff, adjusted))
 	if b.Several() {
-		v.Caption += " Outcomes of several training seeds are averaged in each episode, and their tiers are judged as means are: these intervals cover the draw of episodes, not the luck of training."
+		v.Caption += " Outcomes of several training seeds are averaged in each episode, and single tiers are then tested like means: these intervals cover the draw of episodes, not the luck of training."
 	}
 	for _, n := range r.pairs(b) {
 		v.row(row(n))
@@ -204,7 +209,7 @@ func (r *Report) pairTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// training returns the section with the curves of a task's trainings.
+// training returns the section with the training curves of a task.
 func (r *Report) training(task string) []doc.Section {
 	var runs []results.Curve
 	var arms []results.Arm
@@ -216,14 +221,14 @@ func (r *Report) training(task string) []doc.Section {
 	slices.SortFunc(runs, func(a, b results.Curve) int { return cmp.Or(results.CompareArms(a.Arm, b.Arm), a.Seed-b.Seed) })
 	slices.SortFunc(arms, results.CompareArms)
 	return section(doc.Section{Title: "Training", Anchor: task + "-training", Level: 3}, doc.Figure{Panels: trainingFigures(runs), Legend: legend(slices.Compact(arms)),
-		Caption: "Averages over equal stretches of the run, one line a training run; dots are the validation's. The state objective is each method's own term; those of two methods have different units."})
+		Caption: "Averages over equal parts of the run, one line for each training run; dotted lines are the validation split. The state objective is each method's own term, and its unit differs between methods."})
 }
 
-// films returns the section with films of a task: an episode of every method that has one, and predicted
-// ones.
+// films returns the section with films of a task: one episode of every method that has
+// one, and episodes as predicted by models.
 func (r *Report) films(task string) []doc.Section {
 	planned := doc.Film{Caption: "The same episode for every method: the world on the left, its goal on the right."}
-	predicted := doc.Film{Caption: "What models imagine: a recorded episode on the left; on the right, after every five steps, the stored frame whose latent is nearest to the one predicted from the first frame and the recorded actions."}
+	predicted := doc.Film{Caption: "What the models predict: a recorded episode on the left; on the right, after every five steps, the stored frame whose latent is nearest to the one predicted from the first frame and the recorded actions."}
 	for _, c := range r.Clips {
 		film := &planned
 		if c.Tier == results.Imagined {

@@ -13,19 +13,24 @@ import (
 	"scalewm/eval/words"
 )
 
-// A view is a table in the making. A row is a partial description of numbers (source, place, arms, seed); a
-// column completes the description, looks the number up and formats it.
+// A view is a table of the report under construction. A row is the description of numbers:
+// a Number with a source, place, arms and seed, but without What and values. Each column
+// adds its kind of number (What), looks it up with Find, and formats it. The same row
+// therefore shows success, difference and p-value, and a published row below it differs in
+// the source only.
 type view struct {
 	doc.Table
 	table   *infer.Table
 	columns []column
 }
 
+// column is a column of a view: its head, and the field that it shows in a row.
 type column struct {
 	head string
 	show func(t *infer.Table, row infer.Number) doc.Field
 }
 
+// view returns a view without rows.
 func (r *Report) view(anchor, caption string, columns ...column) *view {
 	v := &view{Table: doc.Table{Anchor: anchor, Caption: caption}, table: r.Table, columns: columns}
 	for _, c := range columns {
@@ -34,7 +39,7 @@ func (r *Report) view(anchor, caption string, columns ...column) *view {
 	return v
 }
 
-// fields returns the fields of a row.
+// fields returns the fields of a row, without adding it.
 func (v *view) fields(row infer.Number) (out []doc.Field) {
 	for _, c := range v.columns {
 		out = append(out, c.show(v.table, row))
@@ -45,7 +50,8 @@ func (v *view) fields(row infer.Number) (out []doc.Field) {
 // row adds a row.
 func (v *view) row(row infer.Number) { v.Rows = append(v.Rows, v.fields(row)) }
 
-// published adds rows of the paper and of its authors below a row of ours, if they have a number.
+// published adds, muted, the rows of the paper and of its authors that correspond to a
+// row of ours. A row without any number is left out.
 func (v *view) published(row infer.Number) {
 	for _, row.Source = range []string{infer.Paper, infer.Authors} {
 		if f := v.fields(row); slices.ContainsFunc(f, func(f doc.Field) bool { return !f.Left() && f.Text != words.None }) {
@@ -54,20 +60,22 @@ func (v *view) published(row infer.Number) {
 	}
 }
 
-// both adds a row of ours and the published rows, which have no training seed and no settings.
+// both adds a row of ours and the published rows, which have no training seed and no
+// settings.
 func (v *view) both(row infer.Number) {
 	v.row(row)
 	row.Settings, row.Seed = "", nil
 	v.published(row)
 }
 
-// format formats a number that exists.
+// format formats a number, which is not nil.
 type format func(n *infer.Number) doc.Field
 
-// number returns a column with the numbers of a kind.
+// number is a column of the numbers of a kind.
 func number(head, what string, f format) column { return at(head, what, "", f) }
 
-// at returns a column with the numbers of a kind at a tier.
+// at is a column of the numbers of a kind at a tier. Without a tier it is that of the
+// row.
 func at(head, what, tier string, f format) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		if row.What = what; tier != "" {
@@ -80,11 +88,12 @@ func at(head, what, tier string, f format) column {
 	}}
 }
 
-// text returns a column of words.
+// text is a column of words that are derived from the description of a row.
 func text(head string, say func(row infer.Number) string) column {
 	return column{head, func(_ *infer.Table, row infer.Number) doc.Field { return doc.Words(say(row)) }}
 }
 
+// Columns that several tables share.
 var (
 	task       = text("Task", func(n infer.Number) string { return words.Task(n.Task) })
 	solver     = text("Solver", func(n infer.Number) string { return words.Solver(n.Solver) })
@@ -99,12 +108,13 @@ var (
 	})
 )
 
-// value formats the value of a number.
+// value returns a format of the value.
 func value(form func(float64) string) format {
 	return of(func(n *infer.Number) *float64 { return n.Value }, form)
 }
 
-// of formats a part of a number.
+// of returns a format of one of the number's parts, which is missing if the part is
+// nil.
 func of(part func(*infer.Number) *float64, form func(float64) string) format {
 	return func(n *infer.Number) doc.Field {
 		x := part(n)
@@ -115,28 +125,31 @@ func of(part func(*infer.Number) *float64, form func(float64) string) format {
 	}
 }
 
+// Formats that several tables share.
 var (
-	rate      = value(words.Points)
-	points    = value(words.Signed)
-	integerOf = value(func(x float64) string { return strconv.Itoa(int(x)) })
-	percent   = value(func(x float64) string { return words.Signed(x) + " %" })
-	pvalue    = of(func(n *infer.Number) *float64 { return n.P }, words.P)
-	adjusted  = of(func(n *infer.Number) *float64 { return n.Adjusted }, words.P)
-	sd        = of(func(n *infer.Number) *float64 { return n.SD }, words.Points)
+	rate     = value(words.Points)
+	points   = value(words.Signed)
+	whole    = value(func(x float64) string { return strconv.Itoa(int(x)) })
+	percent  = value(func(x float64) string { return words.Signed(x) + " %" })
+	pvalue   = of(func(n *infer.Number) *float64 { return n.P }, words.P)
+	adjusted = of(func(n *infer.Number) *float64 { return n.Adjusted }, words.P)
+	sd       = of(func(n *infer.Number) *float64 { return n.SD }, words.Points)
 )
 
-// decimals formats the value with n decimals.
+// decimals returns a format with n decimals.
 func decimals(n int) format { return value(func(x float64) string { return words.Decimal(x, n) }) }
 
-// plain formats the value with four decimals and an ASCII minus, as results of rollouts are written.
+// plain is a format with four decimals and an ASCII minus, in which rollouts are
+// reported.
 var plain = value(func(x float64) string { return fmt.Sprintf("%.4f", x) })
 
-// count shows how many units the number is computed over.
-func count(n *infer.Number) doc.Field { return doc.Int(n.N) }
+// count formats the number of units N instead of the value.
+func count(n *infer.Number) doc.Field { return doc.Whole(n.N) }
 
-// interval shows the 95 % interval.
+// interval formats the 95 % interval of a difference.
 func interval(n *infer.Number) doc.Field { return between(n, words.Signed) }
 
+// between formats the interval with form, and sorts it by its lower end.
 func between(n *infer.Number, form func(float64) string) doc.Field {
 	if n.Lo == nil || n.Hi == nil {
 		return doc.Missing()
@@ -144,13 +157,14 @@ func between(n *infer.Number, form func(float64) string) doc.Field {
 	return doc.Number(form(*n.Lo)+" to "+form(*n.Hi), *n.Lo)
 }
 
+// intervalOf returns a format of the interval with that many decimals.
 func intervalOf(digits int) format {
 	return func(n *infer.Number) doc.Field {
 		return between(n, func(x float64) string { return words.Decimal(x, digits) })
 	}
 }
 
-// spread shows the value with its standard deviation.
+// spread formats a success with its standard deviation.
 func spread(n *infer.Number) doc.Field {
 	if n == nil || n.Value == nil {
 		return doc.Missing()
@@ -158,8 +172,8 @@ func spread(n *infer.Number) doc.Field {
 	return doc.Number(words.Spread(*n.Value, infer.Or(n.SD)), *n.Value)
 }
 
-// digits formats the value with three digits, and groups the digits of large numbers. It is Missing if
-// nothing was measured.
+// digits is a format with three significant digits, and groups of digits in large
+// numbers. Values that are not positive are missing: they were not measured.
 var digits = func(n *infer.Number) doc.Field {
 	x := infer.Or(n.Value)
 	switch {
@@ -171,7 +185,8 @@ var digits = func(n *infer.Number) doc.Field {
 	return doc.Number(fmt.Sprintf("%.3g", x), x)
 }
 
-// grouped formats an integer with grouped digits. It is Missing for 0.
+// grouped formats a whole number in groups of digits. It is missing if it is not
+// positive.
 func grouped(n *infer.Number) doc.Field {
 	if x := infer.Or(n.Value); x > 0 {
 		return doc.Number(words.Thousands(int(x)), x)
@@ -179,7 +194,7 @@ func grouped(n *infer.Number) doc.Field {
 	return doc.Missing()
 }
 
-// listed formats several differences, separated by commas.
+// listed formats differences as a list.
 func listed(x []float64) doc.Field {
 	var s []string
 	for _, v := range x {
@@ -191,7 +206,8 @@ func listed(x []float64) doc.Field {
 	return doc.Words(strings.Join(s, ", "))
 }
 
-// rows returns the descriptions of our numbers of a kind with some settings, in the order of the table.
+// rows returns the descriptions of our numbers of a kind with some settings and without
+// a training seed, in the order of the table.
 func (r *Report) rows(what, settings string) (out []infer.Number) {
 	for _, n := range r.Where(what, func(n *infer.Number) bool { return n.Source == infer.Ours && n.Seed == nil && n.Settings == settings }) {
 		out = append(out, row(n))
@@ -199,7 +215,7 @@ func (r *Report) rows(what, settings string) (out []infer.Number) {
 	return out
 }
 
-// row returns the identifying fields of a number.
+// row returns the description of a number, for use as a row.
 func row(n *infer.Number) infer.Number {
 	return infer.Number{Source: n.Source, Place: n.Place, Of: n.Of, Minus: n.Minus, Seed: n.Seed}
 }
@@ -214,7 +230,8 @@ func methods(blocks []*infer.Block) (out []results.Arm) {
 	return out
 }
 
-// section returns a section of the parts that are not empty, or nothing if all are.
+// section returns a section with those parts that have something to show, or nothing if
+// there are none. Concatenating such results leaves out empty sections.
 func section(s doc.Section, parts ...doc.Part) []doc.Section {
 	if s.Parts = doc.Filled(parts...); len(s.Parts) == 0 {
 		return nil
@@ -222,7 +239,8 @@ func section(s doc.Section, parts ...doc.Part) []doc.Section {
 	return []doc.Section{s}
 }
 
-// publishedAs adds the published rows under a checkpoint's row, with its title.
+// publishedAs adds the published rows that belong to the last row, under the title of
+// its checkpoint.
 func (v *view) publishedAs(row infer.Number) {
 	title := v.Rows[len(v.Rows)-1][0]
 	before := len(v.Rows)

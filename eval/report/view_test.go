@@ -193,8 +193,8 @@ func TestSeedTables(t *testing.T) {
 		"| SCALE − LeWM | Two-Room | authors | CEM, iCEM, MPPI | 3072, 3073 |",
 		"| SCALE − LeWM | ours | 1 | 1 | 1 |", "| SCALE − LeWM | ours | 2 | 0 | 1 |", "| SCALE − LeWM | paper | 3072 | 15 | 15 |", "| SCALE − LeWM | authors | 3073 | 11 | 15 |",
 		"The folder has no second setting of the strict protocol", "scalewm reproduce --tiers T2,T2p --out DIR", "| ≥ 200 |")
-	has(t, r.lead(), "Training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds).")
-	has(t, string(doc.Markdown(complete(t).robust())), "One training seed is here")
+	has(t, r.lead(), "With training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds).")
+	has(t, string(doc.Markdown(complete(t).robust())), "The folder has one training seed")
 
 	b := r.Blocks[0]
 	row := r.successTable(b).Rows[0]
@@ -210,7 +210,7 @@ func TestSeedTables(t *testing.T) {
 func TestMeanNote(t *testing.T) {
 	r := ofCells(t, resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7), p(lewm, "T2", 4, 4), p(scale, "T2", 5, 5), p(lewm, "T2p", 0, 0)}, ofSeed(1, same)),
 		resultstest.Cells(t, []plan{p(lewm, "T1", 4, 4), p(scale, "T1", 8, 8)}, ofSeed(2, same)))
-	has(t, r.successTable(r.Blocks[0]).Caption, "T2p is T2 as the paper prints it, and in no mean.", "Not every training seed has LeWM at T2 (1 of 2), LeWM at T2p (1 of 2) and SCALE at T2 (1 of 2)")
+	has(t, r.successTable(r.Blocks[0]).Caption, "T2p is T2 as the paper prints it, and is not part of any mean.", "Not every training seed has LeWM at T2 (1 of 2), LeWM at T2p (1 of 2) and SCALE at T2 (1 of 2)")
 	r = ofCells(t, resultstest.Cells(t, []plan{p(lewm, "T1", 9, 9), p(scale, "T1", 8, 8), p(scale, "T2", 6, 6)}, nil))
 	has(t, r.successTable(r.Blocks[0]).Caption, "LeWM: no mean, since a tier is missing.")
 }

@@ -60,7 +60,7 @@ func TestLoadRefuses(t *testing.T) {
 		"other JSON": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{}")) }, "kind or sha256"},
 		"a path": {func(t *testing.T, dir string) {
 			put(t, filepath.Join(dir, SidecarName), []byte(`{"kind":"lewm","sha256":"00","method":"../../../../tmp/x"}`))
-		}, `its method: "../../../../tmp/x" is no name`},
+		}, `its method: "../../../../tmp/x" is not a valid name`},
 		"replaced": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "checksum differs from that in their sidecar"},
 	} {
 		t.Run(name, func(t *testing.T) {

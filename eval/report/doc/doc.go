@@ -1,7 +1,13 @@
-// Package doc has a document model and its renderers. A document is a list of sections; their parts are
-// tables, figures, texts and films. It is rendered as HTML, Markdown, LaTeX and CSV; figures are SVG. All
-// text is escaped for the format, so it may come from untrusted files. The package knows nothing of
-// evaluations.
+// Package doc represents a document as a list of sections, and renders it as HTML, Markdown,
+// LaTeX and CSV. Package report uses it; it does not depend on evaluations.
+//
+// A Section has parts: a Table, Figure, Text or Film. Figures are drawn as SVG, with a Panel
+// for plots with axes. HTML, Markdown, LaTeX and Rows render the same sections, so no format
+// lacks a part: formats without pictures refer to the page instead.
+//
+// Texts may contain names from files of others. Each renderer escapes all text of a document,
+// so such a name can become neither markup nor a script, a LaTeX command or a spreadsheet
+// formula.
 package doc
 
 import (
@@ -12,13 +18,12 @@ import (
 	"strings"
 )
 
-// Section is a part of a document with a heading. Every format shows every section; what a format cannot
-// show, such as a film, becomes a line that refers to the page.
+// Section is a part of a document with a heading. The first section is the title.
 type Section struct {
 	Title  string
-	Anchor string // anchor on the page
+	Anchor string // its address on the page
 	Level  int    // 1: the document; 2: a chapter; 3: a section of the chapter before it
-	Nav    string // name in the page's navigation; "": not listed
+	Nav    string // its name in the page's navigation, or "" if it is not listed there
 	Parts  []Part
 }
 
@@ -28,84 +33,95 @@ type Part interface {
 	Empty() bool
 }
 
-// Table has rows of fields below a head.
+// Table is rows of fields under a head.
 type Table struct {
 	Anchor  string // label of the table in LaTeX
 	Caption string
 	Head    []string
-	Rows    [][]Field
-	Fold    string // title of the fold that hides the table on the page; "": not hidden
+	Rows    [][]Field // each as long as Head
+	// Fold, if not "", is the title under which the page folds the table.
+	Fold string
 }
 
-// Field is a field of a Table. A mean with its spread is written "83.3 ± 8.2".
+// Field is one field of a Table. The text of a mean with its spread is "83.3 ± 8.2",
+// which LaTeX and the page set differently.
 type Field struct {
 	Text  string
-	Sort  float64 // key for sorting the column; NaN: sort by text
+	Sort  float64 // key for sorting the column; NaN to sort by the text
 	Bold  bool
-	Muted bool
-	left  bool // aligned to the left, for words
-	again bool // equal to the row above; the page hides it until the table is sorted
+	Muted bool // of less importance, such as published numbers
+	left  bool // the field has words, aligned to the left
+	// again marks words that equal those in the row above. The page hides them until the
+	// reader sorts the table, because the row above may then be another one.
+	again bool
 }
 
-// Figure has one or several panels with one caption.
+// Figure is one or several panels under one caption.
 type Figure struct {
 	Caption string
 	Panels  []template.HTML
-	Legend  []Item // legend of the colours
-	Aside   []Text // texts that the page shows next to the figure
+	Legend  []Item // explains the colours
+	Aside   []Text // shown next to the figure
 }
 
 // Text is a paragraph or, with Items, a list.
 type Text struct {
-	Style string // its CSS class: lead, tiles, facts, checks, ...
+	Style string // CSS class that says what it is: lead, tiles, facts, checks, ...
 	Title string
 	Body  string
 	Items []Item
 	Fold  string // as in Table
 }
 
-// Item is an element of a list: a name, a value and a text. Any may be empty.
+// Item is an element of a list: a name, a value and an explanation. Each may be empty.
 type Item struct {
 	Name, Value, Text string
-	Class             string // CSS class on the page
-	Source            string // where the name comes from
+	Class             string // CSS class
+	Source            string // where Name is from, such as a section of the paper
 	Link              string // anchor of the section with details
 }
 
-// Film shows an episode, with one clip per arm.
+// Film shows an episode as one or more animations.
 type Film struct {
 	Caption string
-	Cast    string // the arms, for formats without pictures
+	Cast    string // lists the clips, for formats without pictures
 	Clips   []Clip
 }
 
-// Clip is an animation with a title, a note and a CSS class.
+// Clip is an animation with its title, a note, and its CSS class.
 type Clip struct {
 	Title, Note, Class string
 	GIF                []byte
 }
 
-func (t Table) Empty() bool  { return len(t.Rows) == 0 }
+// Empty reports whether the table has no rows.
+func (t Table) Empty() bool { return len(t.Rows) == 0 }
+
+// Empty reports whether the figure has no panels.
 func (f Figure) Empty() bool { return len(f.Panels) == 0 }
-func (t Text) Empty() bool   { return t.Body == "" && len(t.Items) == 0 }
-func (f Film) Empty() bool   { return len(f.Clips) == 0 }
+
+// Empty reports whether the text has neither a body nor items. A title alone is nothing.
+func (t Text) Empty() bool { return t.Body == "" && len(t.Items) == 0 }
+
+// Empty reports whether the film has no clips.
+func (f Film) Empty() bool { return len(f.Clips) == 0 }
 
 // Filled returns the parts that are not empty.
 func Filled(parts ...Part) []Part { return slices.DeleteFunc(slices.Clone(parts), Part.Empty) }
 
-// Words returns a field of words, aligned to the left.
+// Words returns a field with words, aligned to the left.
 func Words(s string) Field { return Field{Text: s, Sort: math.NaN(), left: true} }
 
-// Number returns a field with a number. x is its key for sorting.
+// Number returns a field with a number and its text.
 func Number(text string, x float64) Field { return Field{Text: text, Sort: x} }
 
-// Int returns a field with an integer.
-func Int(n int) Field { return Number(strconv.Itoa(n), float64(n)) }
+// Whole returns a field with an integer.
+func Whole(n int) Field { return Number(strconv.Itoa(n), float64(n)) }
 
-// Missing returns the field for a number that does not exist.
+// Missing returns the field of a number that does not exist.
 func Missing() Field { return Field{Text: "–", Sort: math.NaN(), Muted: true} }
 
-// Mute greys out the fields of a row.
+// Mute marks the fields of a row as less important, in place, and returns it.
 func Mute(row []Field) []Field {
 	for i := range row {
 		row[i].Muted = true
@@ -113,7 +129,7 @@ func Mute(row []Field) []Field {
 	return row
 }
 
-// Embolden sets the fields of a row in bold.
+// Embolden makes the fields of a row bold, in place, and returns it.
 func Embolden(row []Field) []Field {
 	for i := range row {
 		row[i].Bold = true
@@ -121,7 +137,8 @@ func Embolden(row []Field) []Field {
 	return row
 }
 
-// Quiet returns the rows with those leading words marked that are equal to the row above.
+// Quiet returns the rows of the table with repeated words marked: the leading fields of
+// words that equal those of the row above. The template of the page calls it.
 func (t Table) Quiet() [][]Field {
 	rows := slices.Clone(t.Rows)
 	for i := 1; i < len(rows); i++ {
@@ -136,13 +153,13 @@ func (t Table) Quiet() [][]Field {
 	return rows
 }
 
-// Main returns the text without its spread.
+// Main returns the text without the spread.
 func (f Field) Main() string { s, _, _ := strings.Cut(f.Text, " ± "); return s }
 
-// Spread returns the text after ±, if any.
+// Spread returns the text after "±", or "".
 func (f Field) Spread() string { _, s, _ := strings.Cut(f.Text, " ± "); return s }
 
-// Left reports whether the field is aligned to the left.
+// Left reports whether the field has words.
 func (f Field) Left() bool { return f.left }
 
 // Class returns the CSS classes of the field.
@@ -159,7 +176,8 @@ func (f Field) Class() string {
 	return strings.Join(c, " ")
 }
 
-// Key returns the key that sorts the field's column on the page, "" to sort by text.
+// Key returns the key by which the page sorts the field's column, or "" to sort by the
+// text.
 func (f Field) Key() string {
 	if math.IsNaN(f.Sort) {
 		return ""

@@ -8,6 +8,8 @@ import (
 	"html/template"
 )
 
+// The page is one file: the template includes the style sheet and the script.
+//
 //go:embed page/page.html
 var pageHTML string
 
@@ -17,6 +19,8 @@ var pageCSS string
 //go:embed page/sort.js
 var pageJS string
 
+// pageTemplate distinguishes parts by their type (kind), and embeds GIFs as data URLs, which
+// html/template would otherwise reject.
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"kind": func(p Part) string { return fmt.Sprintf("%T", p) },
 	"gif": func(b []byte) template.URL {
@@ -24,8 +28,10 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	},
 }).Parse(pageHTML))
 
-// HTML renders the document as a self-contained page. above is a line above the title of the first section,
-// tally a line at the end of the navigation. html/template escapes all text.
+// HTML renders the document as a single page that needs no other file. The line above
+// is shown over the title, and tally at the end of the navigation. Package
+// html/template escapes all text; figures are trusted, since SVG escapes the texts in
+// them.
 func HTML(above, tally string, sections []Section) ([]byte, error) {
 	var w bytes.Buffer
 	err := pageTemplate.Execute(&w, struct {

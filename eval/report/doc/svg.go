@@ -11,8 +11,9 @@ import (
 // Point is a position in a figure, in CSS pixels from the top left corner.
 type Point struct{ X, Y float64 }
 
-// SVG collects the elements of a figure. Colours are set by CSS classes, so that one figure serves the light,
-// the dark and the printed page.
+// SVG collects the elements of one figure. Elements have CSS classes instead of
+// colours, so the style sheet of the page draws the same figure for light, dark and
+// printed pages.
 type SVG struct {
 	b    strings.Builder
 	w, h float64
@@ -21,13 +22,15 @@ type SVG struct {
 // NewSVG returns an empty figure of w x h pixels.
 func NewSVG(w, h float64) *SVG { return &SVG{w: w, h: h} }
 
-// HTML returns the figure as HTML. label describes it for screen readers.
+// HTML returns the figure as an element of the page. The label describes it for screen
+// readers.
 func (s *SVG) HTML(label string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s</svg>`,
 		px(s.w), px(s.h), px(s.w), px(s.h), template.HTMLEscapeString(label), s.b.String()))
 }
 
-// px formats a length with at most two decimals.
+// px formats a length with at most two decimals, which keeps the file small and the
+// output independent of the last bits.
 func px(x float64) string {
 	t := strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 	if t == "-0" {
@@ -36,20 +39,23 @@ func px(x float64) string {
 	return t
 }
 
+// Line draws a line from a to b.
 func (s *SVG) Line(a, b Point, class string) {
 	fmt.Fprintf(&s.b, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, px(a.X), px(a.Y), px(b.X), px(b.Y))
 }
 
+// Text writes a text with its baseline at p. The class decides whether p is its start, middle
+// or end.
 func (s *SVG) Text(p Point, class, text string) {
 	fmt.Fprintf(&s.b, `<text class="%s" x="%s" y="%s">%s</text>`, class, px(p.X), px(p.Y), template.HTMLEscapeString(text))
 }
 
-// Rect draws a rectangle from the top left corner a to the bottom right corner b.
+// Rect draws a rectangle with the top left corner a and the bottom right corner b.
 func (s *SVG) Rect(a, b Point, class string) {
 	fmt.Fprintf(&s.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class, px(a.X), px(a.Y), px(b.X-a.X), px(b.Y-a.Y))
 }
 
-// Polyline draws a line through the points. A NaN interrupts it.
+// Polyline draws a line through the points. A point with a NaN interrupts it.
 func (s *SVG) Polyline(ps []Point, class string) {
 	fmt.Fprintf(&s.b, `<path class="%s" d="%s"/>`, class, pathOf(ps))
 }
@@ -63,6 +69,7 @@ func (s *SVG) Band(upper, lower []Point, class string) {
 	fmt.Fprintf(&s.b, `<path class="%s" d="%sZ"/>`, class, pathOf(ps))
 }
 
+// pathOf returns the points as the data of an SVG path: M starts a line, L continues it.
 func pathOf(ps []Point) string {
 	var b strings.Builder
 	pen := "M"
@@ -77,7 +84,9 @@ func pathOf(ps []Point) string {
 	return b.String()
 }
 
-// Mark draws the mark of a style. Marks distinguish lines in print and for colour-blind readers.
+// Mark draws the mark of a style, with a tooltip: square, triangle, diamond, or a
+// circle for any other style. Shapes distinguish methods where colours do not, as in
+// print.
 func (s *SVG) Mark(p Point, style int, class, title string) {
 	class = "mark " + class
 	switch style {
@@ -92,12 +101,12 @@ func (s *SVG) Mark(p Point, style int, class, title string) {
 	}
 }
 
-// Dot draws a small filled circle.
+// Dot draws a small filled circle with a tooltip.
 func (s *SVG) Dot(p Point, class, title string) {
 	fmt.Fprintf(&s.b, `<circle class="%s" cx="%s" cy="%s" r="3">%s</circle>`, class, px(p.X), px(p.Y), tip(title))
 }
 
-// tip returns a tooltip.
+// tip returns the element of a tooltip.
 func tip(title string) string {
 	if title == "" {
 		return ""
@@ -105,10 +114,11 @@ func tip(title string) string {
 	return "<title>" + template.HTMLEscapeString(title) + "</title>"
 }
 
-// Axis maps the values Lo..Hi to the pixels From..To.
+// Axis maps the values Lo ... Hi to the pixels From ... To. From is larger than To for a
+// y axis, since pixels count downwards.
 type Axis struct {
 	Lo, Hi, From, To float64
-	Log              bool
+	Log              bool // logarithmic; Lo must be positive
 }
 
 // At returns the pixel of a value.
@@ -120,8 +130,8 @@ func (a Axis) At(v float64) float64 {
 	return a.From + (v-lo)/(hi-lo)*(a.To-a.From)
 }
 
-// Ticks returns about n round values in the axis' range: powers of ten on a logarithmic axis, multiples of 1,
-// 2 or 5 times a power of ten on a linear axis.
+// Ticks returns about n round values in the range of the axis: powers of ten on a
+// logarithmic axis, otherwise multiples of 1, 2 or 5 times a power of ten.
 func (a Axis) Ticks(n int) (out []float64) {
 	if a.Log {
 		for e := math.Ceil(math.Log10(a.Lo) - 1e-9); e <= math.Log10(a.Hi)+1e-9; e++ {
@@ -131,12 +141,13 @@ func (a Axis) Ticks(n int) (out []float64) {
 	}
 	step := NiceStep((a.Hi - a.Lo) / float64(n))
 	for i := math.Ceil(a.Lo/step - 1e-9); i*step <= a.Hi+step*1e-9; i++ {
-		out = append(out, i*step+0) // + 0 turns -0 into 0
+		out = append(out, i*step+0) // + 0 turns a negative zero into 0
 	}
 	return out
 }
 
-// NiceStep returns the smallest of 1, 2 or 5 times a power of ten that is at least x.
+// NiceStep returns the smallest number of the form 1, 2 or 5 times a power of ten that
+// is at least x.
 func NiceStep(x float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -153,17 +164,18 @@ type Panel struct {
 	X, Y Axis
 }
 
-// NewPanel returns a panel of w x h pixels, including space for labels.
+// NewPanel returns a plot of w x h pixels in total, with room for labels around the
+// plot area.
 func NewPanel(w, h float64, x, y Axis) Panel {
 	x.From, x.To = 40, w-14
 	y.From, y.To = h-34, 28
 	return Panel{NewSVG(w, h), x, y}
 }
 
-// At returns the position of two values.
+// At returns the position of a pair of values.
 func (p Panel) At(x, y float64) Point { return Point{p.X.At(x), p.Y.At(y)} }
 
-// YGrid draws horizontal lines with their values.
+// YGrid draws horizontal grid lines with their values.
 func (p Panel) YGrid(ticks []float64, format func(float64) string) {
 	for _, v := range ticks {
 		y := p.Y.At(v)
@@ -172,7 +184,7 @@ func (p Panel) YGrid(ticks []float64, format func(float64) string) {
 	}
 }
 
-// XTicks writes values under the plot.
+// XTicks draws ticks with their values below the plot.
 func (p Panel) XTicks(ticks []float64, format func(float64) string) {
 	for _, v := range ticks {
 		x := p.X.At(v)
@@ -190,8 +202,9 @@ func (p Panel) Base(title string) {
 // Head writes the title of the y axis above the plot.
 func (p Panel) Head(title string) { p.Text(Point{0, 11}, "label head", title) }
 
-// ValueAxis returns an axis that covers lo..hi with a margin. It is logarithmic if the values are positive and
-// span more than a factor of 20.
+// ValueAxis returns an axis that covers lo ... hi with a margin. It is logarithmic if
+// the values are positive and span more than a factor of 20. It starts at 0 if that
+// costs little room.
 func ValueAxis(lo, hi float64) Axis {
 	if lo > 0 && hi/lo > 20 {
 		return Axis{Lo: lo / 1.1, Hi: hi * 1.1, Log: true}
@@ -207,7 +220,8 @@ func ValueAxis(lo, hi float64) Axis {
 	return Axis{Lo: bottom, Hi: hi + room}
 }
 
-// ValueTicks returns the axis' ticks. A short logarithmic axis also has 2 and 5 times powers of ten.
+// ValueTicks returns the ticks of a ValueAxis. A logarithmic axis with fewer than three
+// powers of ten also has 2 and 5 times powers of ten.
 func (a Axis) ValueTicks() []float64 {
 	ts := a.Ticks(4)
 	if a.Log && len(ts) < 3 {
@@ -224,7 +238,7 @@ func (a Axis) ValueTicks() []float64 {
 	return ts
 }
 
-// Compact formats a tick's value: 0.02, 5, 1.5k, 1e-05.
+// Compact formats the value of a tick: 0.02, 5, 1.5k, 1e-05.
 func Compact(v float64) string {
 	switch {
 	case v == 0:
@@ -237,5 +251,5 @@ func Compact(v float64) string {
 	return fmt.Sprintf("%.0e", v)
 }
 
-// XY returns a Point.
+// XY returns the point (x, y).
 func XY(x, y float64) Point { return Point{x, y} }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The formats without pictures. Each has one function that escapes text, and all text passes through it. A
-// figure or a film becomes a line that refers to the page.
+// This file has the formats without pictures. Each format has one escape function, which is
+// applied to every text. Figures and films are replaced by a line that refers to the page.
 
 // Markdown renders the document as Markdown.
 func Markdown(sections []Section) []byte {
@@ -42,6 +42,7 @@ func Markdown(sections []Section) []byte {
 	return []byte(strings.TrimRight(w.String(), "\n") + "\n")
 }
 
+// mdText writes a text, folded if it has a title for that.
 func mdText(w *strings.Builder, t Text) {
 	if t.Fold != "" {
 		fmt.Fprintf(w, "<details><summary>%s</summary>\n\n", mdEscape(t.Fold))
@@ -58,6 +59,7 @@ func mdText(w *strings.Builder, t Text) {
 	}
 }
 
+// mdTable writes a table in GitHub's syntax, with its caption below.
 func mdTable(w *strings.Builder, t Table) {
 	line := func(fields []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(fields, " | ")) }
 	var head []string
@@ -80,9 +82,11 @@ func mdTable(w *strings.Builder, t Table) {
 	fmt.Fprintf(w, "\n%s\n\n", mdEscape(t.Caption))
 }
 
+// mdEscape escapes the characters that have a meaning in Markdown, in HTML within Markdown,
+// and in tables. A line break would end a table row.
 var mdEscape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "\n", " ", "\r", " ").Replace
 
-// LaTeX renders the document as LaTeX, with tables in the style of papers (booktabs).
+// LaTeX renders tables in the style of papers, and all texts.
 func LaTeX(sections []Section) []byte {
 	var w strings.Builder
 	fmt.Fprint(&w, `% Needs \usepackage{booktabs}.
@@ -110,6 +114,7 @@ func LaTeX(sections []Section) []byte {
 	return []byte(w.String())
 }
 
+// texText writes a text. LaTeX has no folds; the title of a fold becomes emphasized text.
 func texText(w *strings.Builder, t Text) {
 	if t.Fold != "" {
 		fmt.Fprintf(w, "\n\\emph{%s}\n", texEscape(t.Fold))
@@ -127,6 +132,8 @@ func texText(w *strings.Builder, t Text) {
 	fmt.Fprint(w, "\\end{itemize}\n")
 }
 
+// texTable writes a table. Tables of the report have many columns, hence the small font and
+// the narrow separation.
 func texTable(w *strings.Builder, t Table) {
 	fmt.Fprintf(w, "\n\\begin{table}[t]\n  \\centering\n  \\caption{%s}\n  \\label{tab:%s}\n", texEscape(t.Caption), strings.Map(labelRune, t.Anchor))
 	fmt.Fprintf(w, "  \\scriptsize\n  \\setlength{\\tabcolsep}{2.5pt}\n  \\begin{tabular}{l%s}\n    \\toprule\n", strings.Repeat("c", len(t.Head)-1))
@@ -147,7 +154,7 @@ func texTable(w *strings.Builder, t Table) {
 	fmt.Fprint(w, "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n")
 }
 
-// labelRune drops characters that a label may not have.
+// labelRune replaces the characters that a LaTeX label must not have.
 func labelRune(r rune) rune {
 	if strings.ContainsRune(`\{}$&#^_%~`, r) {
 		return '-'
@@ -155,6 +162,7 @@ func labelRune(r rune) rune {
 	return r
 }
 
+// texField returns a field in LaTeX, with the macros for a spread that LaTeX defines.
 func texField(f Field) string {
 	main, spread := texEscape(f.Main()), texEscape(f.Spread())
 	switch {
@@ -168,10 +176,11 @@ func texField(f Field) string {
 	return main
 }
 
+// texEscape escapes the special characters of LaTeX, and replaces symbols that need math mode.
 var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `^`, `\^{}`, `~`, `\~{}`, `%`, `\%`, `&`, `\&`, `_`, `\_`, `#`, `\#`,
 	"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "<", `$<$`, ">", `$>$`, "|", `$|$`, `"`, "''", "\n", " ").Replace
 
-// line formats an item in one line: "Name [source] (value): text".
+// line returns an item as one line: "Name [source] (value): text".
 func (i Item) line(escape, bold func(string) string) string {
 	s := ""
 	if i.Name != "" {
@@ -194,8 +203,8 @@ func (i Item) named() string {
 	return i.Name + " [" + i.Source + "]"
 }
 
-// Rows returns the document as a table with a head: one row per table field, list item, paragraph, figure and
-// film.
+// Rows returns the document as a table with a head, for CSV. It has one line for each
+// field of a table, item, paragraph, figure and film.
 func Rows(sections []Section) [][]string {
 	rows := [][]string{{"section", "part", "kind", "row", "column", "text"}}
 	for _, s := range sections {
@@ -237,7 +246,8 @@ func Rows(sections []Section) [][]string {
 	return rows
 }
 
-// Exact formats a number so that it parses to the same value. NaN is an empty field.
+// Exact formats a number so that parsing it returns the same value. NaN becomes an
+// empty field.
 func Exact(x float64) string {
 	if math.IsNaN(x) {
 		return ""
@@ -245,7 +255,8 @@ func Exact(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// CSV formats rows as CSV that is safe to open in a spreadsheet: no field is a formula.
+// CSV returns rows as CSV. No field can be run as a formula by a spreadsheet. It
+// modifies rows.
 func CSV(rows [][]string) []byte {
 	var w bytes.Buffer
 	c := csv.NewWriter(&w)
@@ -253,13 +264,14 @@ func CSV(rows [][]string) []byte {
 		for i := range row {
 			row[i] = csvEscape(row[i])
 		}
-		c.Write(row) // writing to a buffer cannot fail
+		c.Write(row) // writing to a bytes.Buffer does not fail
 	}
 	c.Flush()
 	return w.Bytes()
 }
 
-// csvEscape prepends an apostrophe to text that a spreadsheet would run as a formula.
+// csvEscape puts a quote in front of text that a spreadsheet would evaluate as a
+// formula. Numbers with a sign remain numbers.
 func csvEscape(s string) string {
 	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return s

@@ -1,4 +1,5 @@
-// Sorts a table by the column whose head is clicked; a second click turns the order.
+// Sorts a table by the column whose head is clicked. A second click reverses the order.
+// Numbers are compared by data-key, other fields by their text; numbers come first.
 for (const head of document.querySelectorAll("table.sortable thead th")) {
   head.firstElementChild.addEventListener("click", () => {
     const body = head.closest("table").tBodies[0];
