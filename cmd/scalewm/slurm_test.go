@@ -163,7 +163,7 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("no logs of jobs in the results folder: %s", logs)
 		}
 		c.reproduce(exitDone, "nothing to submit", axes, to...)
-		c.reproduce(exitUsage, "has 4 shards of eval, and 3 are requested", axes, append(slices.Clone(to), "--shards", "eval:3")...)
+		c.reproduce(exitUsage, "has 4 shards of eval, and 3 were requested", axes, append(slices.Clone(to), "--shards", "eval:3")...)
 	})
 	t.Run("disturbed", func(t *testing.T) {
 		whole, out := t.TempDir(), t.TempDir()

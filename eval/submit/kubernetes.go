@@ -23,25 +23,31 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Kubernetes names the engine that submits to Kubernetes. A stage becomes an Indexed Job whose
-// completion index is the shard. Jobs have no dependencies there, so submit.sh creates them one
-// after the other (docs/sources.md#kubernetes).
+// Kubernetes is the engine that runs each stage as an Indexed Job, whose completion
+// index is the shard. Jobs of Kubernetes have no dependencies on one another, so
+// submit.sh creates them one after the other (docs/sources.md#kubernetes).
 const Kubernetes = "kubernetes"
 
-// Cluster is what the pods of a plan for Kubernetes need beyond the resources of their stage.
+// Cluster holds what the pods of a plan need in addition to the resources of their stage.
 type Cluster struct {
-	Image     string `json:"image"`
-	Claim     string `json:"claim"`               // PersistentVolumeClaim that contains the results folder
-	Mount     string `json:"mount"`               // path of the claim's folder, in the pods and on this machine
-	Namespace string `json:"namespace,omitempty"` // "": that of kubectl's current context
-	Secret    string `json:"secret,omitempty"`    // Secret whose keys become environment variables of the pods; "": none
-	Run       string `json:"run"`                 // value of the label "scalewm" of all its Jobs, and prefix of their names
+	Image string `json:"image"` // container image with this program
+	Claim string `json:"claim"` // PersistentVolumeClaim that holds the results folder
+	// Mount is the path of the claim in the pods. It must be its path on this machine too,
+	// because command lines and files refer to absolute paths.
+	Mount     string `json:"mount"`
+	Namespace string `json:"namespace,omitempty"` // "" for that of kubectl's context
+	// Secret is the name of a Secret whose keys become environment variables of the pods,
+	// such as the keys of an object store. "" means none.
+	Secret string `json:"secret,omitempty"`
+	// Run identifies the Jobs of one results folder: it is the value of their label scalewm
+	// and the prefix of their names.
+	Run string `json:"run"`
 }
 
-// OnKubernetes sets where the plan's jobs run. volume is CLAIM or CLAIM:/mount, where mount is the
-// path of the claim's folder on this machine. Pods mount it at the same path, so that paths mean
-// the same in both. Without a mount it is the folder that contains out. files are further files
-// that the jobs read; they must be below the mount.
+// OnKubernetes sets where the plan's jobs run, and returns a RequestError if Kubernetes
+// could not run them. The volume is CLAIM or CLAIM:MOUNT. Without a mount it is the
+// folder that contains out. The results folder out and the files, which the jobs read,
+// must be below the mount.
 func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -56,11 +62,11 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	case c.Mount == "":
 		c.Mount = filepath.Dir(out)
 	case !filepath.IsAbs(c.Mount):
-		return pipeline.Requestf("--volume %s: the mount is no absolute path (hint: --volume %s:%s)", volume, c.Claim, filepath.Dir(out))
+		return pipeline.Requestf("--volume %s: the mount is not an absolute path (hint: --volume %s:%s)", volume, c.Claim, filepath.Dir(out))
 	}
 	c.Mount = filepath.Clean(c.Mount)
 	for _, path := range []string{c.Mount, p.Folder} {
-		// YAML folds some Unicode line breaks to a space, even in quoted scalars.
+		// YAML reads some line breaks of Unicode as a space, even between quotes.
 		if !utf8.ValidString(path) || strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) || path == c.Mount && strings.Contains(path, ":") {
 			return pipeline.Requestf("--submit kubernetes: %q cannot be a folder of a pod (hint: printable characters, and no colon in that of a mount)", path)
 		}
@@ -68,11 +74,10 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	if err := checkNames(map[string]string{"image": c.Image, "volume": c.Claim, "namespace": c.Namespace, "secret": c.Secret}); err != nil {
 		return err
 	}
-	// Pods see only the claim, so everything they read must be below its mount.
 	for _, file := range append([]string{out}, files...) {
 		path, err := filepath.Abs(file)
 		if rel, outside := filepath.Rel(c.Mount, path); err != nil || outside != nil || !filepath.IsLocal(rel) {
-			return pipeline.Requestf("--volume %s: pods would not see %s, which is not below %s (hint: the claim is mounted at the path that its folder has here; say which, as in --volume %s:/shared, and put files of yours into it)", volume, path, c.Mount, c.Claim)
+			return pipeline.Requestf("--volume %s: pods would not see %s, which is not below %s (hint: the claim is mounted at the path that its folder has on this machine; name it, as in --volume %s:/shared, and move your files there)", volume, path, c.Mount, c.Claim)
 		}
 	}
 	for i, j := range p.Jobs {
@@ -80,7 +85,7 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 		case j.Account != "":
 			return pipeline.Requestf("--account %s: Kubernetes has no accounts (hint: --namespace says whose quota it is, --partition a queue of Kueue)", j.Account)
 		case j.Extra != "":
-			return pipeline.Requestf("--extra %s: Kubernetes takes no options (hint: --print, then add to OUT/jobs/*.yaml what is wanted and run OUT/jobs/submit.sh)", j.Extra)
+			return pipeline.Requestf("--extra %s: Kubernetes takes no options (hint: --print, then edit OUT/jobs/*.yaml and run OUT/jobs/submit.sh)", j.Extra)
 		}
 		if p.Jobs[i].Mem, err = quantity(j.Mem); err != nil {
 			return err
@@ -91,21 +96,22 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	return nil
 }
 
-// runName returns a name that distinguishes the Jobs of one results folder from those of others: the
-// folder's name, as far as Kubernetes allows its characters, and the start of a hash of claim and
-// path.
+// runName returns the name that distinguishes the Jobs of one results folder from those
+// of others: the name of the folder in lower case without characters that Kubernetes
+// rejects, and a part of the hash of its claim and path. Names of Jobs and labels are
+// limited to 63 characters, hence the limit of 20.
 func runName(claim, out string) string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(out)), "-"), "-")
-	// Names of Jobs, with the stage appended, must fit a label of 63 characters.
 	name = strings.Trim(name[:min(len(name), 20)], "-")
 	sum := sha256.Sum256([]byte(claim + "\n" + out))
 	return strings.TrimPrefix(fmt.Sprintf("%s-%x", name, sum[:4]), "-")
 }
 
-// kubernetes writes a manifest for each job, and submit.sh, which creates the Jobs of unfinished
-// stages. A Job always has all shards of its stage, and a completion index is always the same
-// shard. Pods of one index then have the same host name, by which a training recognises its own
-// lock; finished shards end at once.
+// kubernetes writes a manifest for each job, and submit.sh, which creates the Jobs of
+// stages that have shards left. A Job has all shards of its stage, whatever is left:
+// the completion index then always is the shard. The pods of one index also have the
+// same host name, by which a training recognizes its own lock after a restart. Pods of
+// finished shards end at once.
 func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 	var stages strings.Builder
 	var files []string
@@ -113,8 +119,6 @@ func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 	if depends {
 		stages.WriteString("collected=1\n")
 	}
-	// Every job gets a manifest, for people who edit or resubmit them; submit.sh creates only those that
-	// have work.
 	for _, j := range p.Jobs {
 		job, err := p.job(dir, j)
 		if err != nil {
@@ -137,18 +141,19 @@ func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 	return write(filepath.Join(dir, "submit.sh"), text)
 }
 
+// manifestHead is the head of a manifest; its values are the stage, the run and the Job.
 const manifestHead = `# The %s stage of %s. Edit it before you run submit.sh: scalewm reproduce with --submit kubernetes,
 # which wrote it, overwrites it on every run.
 %s`
 
-// job returns the Kubernetes Job of a job, whose pods run its shards.
+// job returns the Job of a stage. Each pod runs j.Pack shards.
 func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 	script, err := p.podScript(dir, j)
 	if err != nil {
 		return nil, err
 	}
 	c := p.Kubernetes
-	n := int32(len(allocations(upTo(j.Shards), j.Pack)))
+	n := int32(len(allocations(upTo(j.Shards), j.Pack))) // number of pods
 	ours := map[string]string{"scalewm": c.Run}
 	labels := maps.Clone(ours)
 	if j.Partition != "" {
@@ -162,6 +167,9 @@ func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 	if c.Secret != "" {
 		container.EnvFrom = []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: c.Secret}}}}
 	}
+	// CPU is only requested: a limit would throttle the pod even on an idle node. GPUs must
+	// be limits. For memory both are equal, so that a pod is not evicted for memory that the
+	// scheduler never reserved.
 	if j.CPUs > 0 {
 		container.Resources.Requests[core.ResourceCPU] = *resource.NewQuantity(int64(j.CPUs), resource.DecimalSI)
 	}
@@ -173,32 +181,38 @@ func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--mem %s: %w (hint: 16G)", j.Mem, err)
 		}
-		// A node that runs out of memory first evicts pods that use more than they requested, so request all.
 		container.Resources.Requests[core.ResourceMemory], container.Resources.Limits[core.ResourceMemory] = memory, memory
 	}
 	return &batch.Job{
 		TypeMeta:   meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: meta.ObjectMeta{Name: c.Run + "-" + j.Name, Labels: labels},
 		Spec: batch.JobSpec{
-			CompletionMode: new(batch.IndexedCompletion),
-			Completions:    &n,
-			Parallelism:    new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
-			// A shard that crashes is tried twice more. Disruptions and orderly stops do not count, see
-			// the rules below.
+			CompletionMode:       new(batch.IndexedCompletion),
+			Completions:          &n,
+			Parallelism:          new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
 			BackoffLimitPerIndex: new(int32(2)),
-			MaxFailedIndexes:     &n,                // a failing shard does not stop the others
-			PodReplacementPolicy: new(batch.Failed), // replace a pod only after it ended, so that no shard runs twice at once
-			PodFailurePolicy: &batch.PodFailurePolicy{Rules: []batch.PodFailurePolicyRule{ // the first matching rule applies
-				{Action: batch.PodFailurePolicyActionIgnore, // evicted, preempted or drained: another pod continues
+			// A failed shard must not stop the other shards of its stage.
+			MaxFailedIndexes: &n,
+			// By default a replacement starts while the old pod is still terminating, and two
+			// pods would run one shard.
+			PodReplacementPolicy: new(batch.Failed),
+			// The first rule that matches applies. Ignored failures do not count towards the
+			// backoff limit, and another pod resumes the shard.
+			PodFailurePolicy: &batch.PodFailurePolicy{Rules: []batch.PodFailurePolicyRule{
+				// Evicted, preempted or drained.
+				{Action: batch.PodFailurePolicyActionIgnore,
 					OnPodConditions: []batch.PodFailurePolicyOnPodConditionsPattern{{Type: core.DisruptionTarget, Status: core.ConditionTrue}}},
-				onExit(batch.PodFailurePolicyActionFailJob, 2),             // a mistake in the command line
-				onExit(batch.PodFailurePolicyActionFailIndex, 3),           // cells that failed and would fail again
-				onExit(batch.PodFailurePolicyActionIgnore, 75, 130, 143)}}, // stopped in order, by the time limit (75) or a signal: another pod continues
+				// A mistake in the command line, which all shards share.
+				onExit(batch.PodFailurePolicyActionFailJob, 2),
+				// Cells failed, and would fail again.
+				onExit(batch.PodFailurePolicyActionFailIndex, 3),
+				// Stopped at a safe point: 75 near the time limit, 130 and 143 by a signal.
+				onExit(batch.PodFailurePolicyActionIgnore, 75, 130, 143)}},
 			Template: core.PodTemplateSpec{
 				ObjectMeta: meta.ObjectMeta{Labels: ours},
 				Spec: core.PodSpec{
-					RestartPolicy:                 core.RestartPolicyNever,
-					TerminationGracePeriodSeconds: new(int64(30)), // the program needs one to stop in order
+					RestartPolicy:                 core.RestartPolicyNever, // required by PodFailurePolicy
+					TerminationGracePeriodSeconds: new(int64(30)),          // the program needs one second
 					Containers:                    []core.Container{container},
 					Volumes: []core.Volume{{Name: volumeName, VolumeSource: core.VolumeSource{
 						PersistentVolumeClaim: &core.PersistentVolumeClaimVolumeSource{ClaimName: c.Claim}}}},
@@ -208,17 +222,19 @@ func (p Plan) job(dir string, j Job) (*batch.Job, error) {
 	}, nil
 }
 
+// Names inside a pod, to which other parts of the manifest refer.
 const (
 	containerName = "scalewm"
 	volumeName    = "results"
 )
 
-// onExit is the rule for pods whose program exits with one of the codes.
+// onExit returns the rule for pods whose container exits with one of the codes.
 func onExit(action batch.PodFailurePolicyAction, codes ...int32) batch.PodFailurePolicyRule {
 	return batch.PodFailurePolicyRule{Action: action, OnExitCodes: &batch.PodFailurePolicyOnExitCodesRequirement{
 		ContainerName: new(containerName), Operator: batch.PodFailurePolicyOnExitCodesOpIn, Values: codes}}
 }
 
+// upTo returns 0, 1, ..., n-1.
 func upTo(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -227,9 +243,14 @@ func upTo(n int) []int {
 	return out
 }
 
-// afterOthers returns the line of submit.sh that creates a job after the jobs that it needs have
-// ended. Training runs only if the data sets were collected. Evaluations and analyses run at the
-// same time, and the report last. depends is true if the plan both collects and trains.
+// afterOthers returns the line of submit.sh that creates a Job when those it depends on
+// are over. Training runs only if all data sets were collected. Evaluations and
+// analyses run at the same time, with whatever checkpoints exist, and the report runs
+// last. depends says that the plan both collects and trains.
+//
+// The shell variable collected is empty after a failure of the job that completes the
+// data sets: the join, or the collection itself if it has one shard. Failed shards of a
+// collection with several are found by the join.
 func afterOthers(j Job, depends bool) string {
 	line := "job " + j.Name
 	switch {
@@ -245,7 +266,8 @@ func afterOthers(j Job, depends bool) string {
 	return line
 }
 
-// kubectl returns the start of every kubectl command line, quoted for a shell.
+// kubectl returns the words with which every call of kubectl begins, quoted for a
+// shell.
 func (p Plan) kubectl() string {
 	if p.Kubernetes.Namespace == "" {
 		return "kubectl"
@@ -253,6 +275,11 @@ func (p Plan) kubectl() string {
 	return "kubectl --namespace=" + quote(p.Kubernetes.Namespace)
 }
 
+// kubernetesHead is submit.sh without its stages. Called without arguments, it checks
+// everything in the foreground, so that mistakes are reported at once, and starts itself
+// again in the background with an argument. Its values are the folder, the run, kubectl, the
+// manifests, and the lines of afterOthers. The lock on the file running tells Refuse that the
+// script is at work; the background process inherits it.
 const kubernetesHead = `#!/bin/bash
 # Creates the Jobs of what was left to do when this file was written, and returns. A process in the
 # background waits for the end of each before it creates the next, since Kubernetes has no
@@ -266,24 +293,24 @@ files=(%s)
 mkdir -p log
 if [ $# = 0 ]; then
   exec 9> running
-  flock -n 9 || { echo "it is running already" >&2; exit 1; }
-  # Delete the Jobs of the last submission and wait for their pods to end: two pods of one shard must not run at once.
+  flock -n 9 || { echo "submit.sh is already running" >&2; exit 1; }
+  # Delete the pods of earlier Jobs first, so that no shard has two pods.
   "${kubectl[@]}" delete jobs -l "scalewm=$run" > log/submit.log &&
     "${kubectl[@]}" wait --for=delete pods -l "scalewm=$run" --timeout=10m >> log/submit.log || exit 1
   for file in "${files[@]}"; do
     "${kubectl[@]}" apply --dry-run=server --validate=strict -f "$file" >> log/submit.log || exit 1
   done
   setsid bash submit.sh stages >> log/submit.log 2>&1 < /dev/null &
-  echo "process $! makes one Job after the other and notes it in $PWD/log/submit.log (${kubectl[*]} delete jobs -l scalewm=$run ends all)"
+  echo "process $! creates one Job after the other and logs to $PWD/log/submit.log (${kubectl[*]} delete jobs -l scalewm=$run ends all)"
   exit
 fi
-job() { # NAME: makes a Job and waits for its end; fails if the Job does
+job() { # NAME: creates a Job and waits for its end; fails if the Job does
   local state
   until "${kubectl[@]}" apply -f "$1.yaml"; do sleep 30; done
   while sleep 5; do
     state=$("${kubectl[@]}" get job "$run-$1" --ignore-not-found -o jsonpath='{.metadata.name} {.status.conditions[?(@.status=="True")].type}') || continue
     case $state in
-    "") echo "$1 was deleted: nothing follows"; kill 0 ;;
+    "") echo "$1 was deleted: no further Job is created"; kill 0 ;;
     *" Complete"*) return 0 ;;
     *" Failed"*) echo "$1 failed"; return 1 ;;
     esac
@@ -292,9 +319,9 @@ job() { # NAME: makes a Job and waits for its end; fails if the Job does
 %swait
 `
 
-// podScript returns the script that a pod runs. It forwards TERM, which Kubernetes sends on an
-// eviction or a deletion, to the programs. When the time limit is near, it sends them USR1: they
-// stop at the next safe point, and another pod resumes.
+// podScript returns the script that a pod runs. Signal TERM, sent on eviction or
+// deletion, is passed on to the programs. Shortly before the time limit they get USR1,
+// stop at the next safe point, and exit with 75, upon which another pod continues.
 func (p Plan) podScript(dir string, j Job) (string, error) {
 	line := p.commandLine(j)
 	limit, err := duration(j.Time)
@@ -309,19 +336,23 @@ func (p Plan) podScript(dir string, j Job) (string, error) {
 	return s.String(), err
 }
 
+// podHead appends all output to the log of the pod's index in the results folder, and copies
+// it to the container's output for kubectl logs.
 const podHead = `log=%s
 mkdir -p "$log"
 exec > >(tee -a "$log/%s.$JOB_COMPLETION_INDEX.log") 2>&1
 tee=$!
 `
 
+// podEnd closes the output and waits for tee: the container ends with the script, and would
+// otherwise lose the last lines.
 const podEnd = `if [ "$again" ]; then code=75; fi
 exec >&- 2>&-
 wait "$tee"
 exit $code
 `
 
-// kubernetesJob has the fields of a Job that are read from kubectl's JSON.
+// kubernetesJob is the part of a Job's JSON that is read here.
 type kubernetesJob struct {
 	Metadata struct{ Name string }
 	Spec     struct{ Suspend bool }
@@ -331,7 +362,7 @@ type kubernetesJob struct {
 	}
 }
 
-// over reports whether no pod of the Job runs or will run again.
+// over reports whether the Job has ended, with all its pods.
 func (j kubernetesJob) over() bool {
 	for _, c := range j.Status.Conditions {
 		if c.Status == "True" && (c.Type == "Complete" || c.Type == "Failed") {
@@ -349,11 +380,11 @@ func (c Cluster) jobs(ctx context.Context) ([]kubernetesJob, error) {
 	}
 	out, err := exec.CommandContext(ctx, "kubectl", args...).Output()
 	if err != nil {
-		return nil, fmt.Errorf("querying kubectl for the Jobs of this reproduction: %w (hint: check that kubectl get jobs works, and --namespace)", words(err))
+		return nil, fmt.Errorf("listing the Jobs of this reproduction with kubectl: %w (hint: check that kubectl get jobs works, and --namespace)", words(err))
 	}
 	var list struct{ Items []kubernetesJob }
 	if err := json.Unmarshal(out, &list); err != nil {
-		return nil, fmt.Errorf("reading the output of kubectl get jobs: %w", err)
+		return nil, fmt.Errorf("parsing the output of kubectl get jobs: %w", err)
 	}
 	return list.Items, nil
 }
@@ -369,9 +400,10 @@ func (c Cluster) queued(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// queue returns the numbers of pods by job and state, a line per job.
+// queue returns the number of pods by job and state, one line each.
 func (c Cluster) queue(ctx context.Context) (lines []string) {
-	jobs, _ := c.jobs(ctx) // the server may be unreachable; --watch then shows the files only
+	// Without an answer of the server there are no lines; progress is read from files.
+	jobs, _ := c.jobs(ctx)
 	for _, j := range jobs {
 		name := strings.TrimPrefix(j.Metadata.Name, c.Run+"-")
 		for _, state := range []struct {

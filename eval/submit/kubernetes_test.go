@@ -59,7 +59,7 @@ func TestOnKubernetesRefuses(t *testing.T) {
 	}{
 		{"", "lab", "", nil, "needs --image"},
 		{"x", "", "", nil, "needs --volume CLAIM"},
-		{"x", "lab:data", "", nil, "no absolute path"},
+		{"x", "lab:data", "", nil, "not an absolute path"},
 		{"x", "lab:/elsewhere", "", nil, "pods would not see /runs/a"},
 		{"x", "lab", "/home/me/mine.toml", nil, "pods would not see /home/me/mine.toml"},
 		{"x", "lab", "", func(j *Job) { j.Account = "a" }, "has no accounts"},

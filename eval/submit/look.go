@@ -15,8 +15,9 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Queue returns the numbers of jobs by state of the last submission of a results folder, a line per
-// job. It returns nothing without a batch system.
+// Queue returns the number of jobs of the last submission of a results folder by state,
+// one line each. It is empty if nothing was submitted, or if the batch system does not
+// answer.
 func Queue(ctx context.Context, dir string) []string {
 	out := []string{}
 	if p, err := readPlan(filepath.Join(dir, Dir, planName)); err == nil && p.Kubernetes != nil {
@@ -32,9 +33,11 @@ func Queue(ctx context.Context, dir string) []string {
 	defer stop()
 	text, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--array", "--format", "%F %j %T").Output()
 	if err != nil {
-		return out // the controller may be unreachable; --watch then shows the files only
+		return out // the controller may be down; progress is read from files
 	}
 	counts := map[string]int{}
+	// Each line is "ID NAME STATE". --array lists the tasks of an array one by one, and %F is
+	// the id of the array, which submit.sh recorded.
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) == 3 && slices.Contains(ids, f[0]) {
 			counts[strings.TrimPrefix(f[1], "scalewm-")+" "+strings.ToLower(f[2])]++
@@ -48,16 +51,16 @@ func Queue(ctx context.Context, dir string) []string {
 }
 
 const (
-	patience    = 5 * time.Second // for a busy controller
-	shownErrors = 5
-	logTail     = 4096 // bytes at the end of a log that are searched for an error
+	patience    = 5 * time.Second // time limit for a busy controller to answer
+	shownErrors = 5               // number of errors that LastErrors returns at most
+	logTail     = 4096            // bytes at the end of a log that are searched for an error
 )
 
-// LastErrors returns the last error line of each failed job of a results folder, latest logs
-// first.
+// LastErrors returns the last error in each log of the jobs of a results folder, those
+// of the latest logs first.
 func LastErrors(out string) []string {
 	dir := filepath.Join(out, Dir, "log")
-	entries, _ := os.ReadDir(dir) // empty if nothing was submitted
+	entries, _ := os.ReadDir(dir) // the folder does not exist before a submission
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return modTime(b).Compare(modTime(a)) })
 	words := []string{}
 	for _, e := range entries {
@@ -70,6 +73,7 @@ func LastErrors(out string) []string {
 	return words
 }
 
+// modTime returns the time of the last write, or the zero time if the file is gone.
 func modTime(e os.DirEntry) time.Time {
 	info, err := e.Info()
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Resources are those of one allocation, in the notation of Slurm. "" and 0 mean the batch system's
-// defaults.
+// Resources are those of one allocation: a task of a Slurm array or a pod. Texts are in
+// Slurm's syntax. "" and 0 stand for the default of the batch system.
 type Resources struct {
-	Partition string `json:"partition,omitempty"`
+	Partition string `json:"partition,omitempty"` // on Kubernetes a queue of Kueue
 	Account   string `json:"account,omitempty"`
-	Time      string `json:"time,omitempty"`
-	Mem       string `json:"mem,omitempty"`
-	CPUs      int    `json:"cpus,omitempty"`
-	GPUs      int    `json:"gpus,omitempty"`
-	Setup     string `json:"setup,omitempty"`    // shell command line to run before the program
-	Extra     string `json:"extra,omitempty"`    // further options of the batch system
-	Throttle  int    `json:"throttle,omitempty"` // largest number of allocations at once
-	Pack      int    `json:"pack,omitempty"`     // parallel shards in one allocation
+	Time      string `json:"time,omitempty"`     // limit, see duration
+	Mem       string `json:"mem,omitempty"`      // see quantity
+	CPUs      int    `json:"cpus,omitempty"`     // cores
+	GPUs      int    `json:"gpus,omitempty"`     // number of GPUs
+	Setup     string `json:"setup,omitempty"`    // a line of shell to run before the program
+	Extra     string `json:"extra,omitempty"`    // further options for sbatch
+	Throttle  int    `json:"throttle,omitempty"` // largest number of concurrent allocations
+	Pack      int    `json:"pack,omitempty"`     // concurrent shards in one allocation
 }
 
 // Default returns the resources that a stage requests by default.
@@ -42,10 +42,13 @@ func Default(stage pipeline.Stage) Resources {
 	return r
 }
 
-// MaxCount is the limit of shards, cores, GPUs and other counts of a job.
-const MaxCount = 100_000 // the limit of completions of an Indexed Job
+// MaxCount is the limit for shards, cores, GPUs and other numbers of a job. It is the limit
+// of Kubernetes for the completions of an Indexed Job.
+const MaxCount = 100_000
 
-// check returns a RequestError if a batch system could not accept the job.
+// check returns a RequestError if the job cannot be submitted to any batch system.
+// Texts become lines of scripts, so anything that could change the meaning of other
+// lines is rejected.
 func (j Job) check() error {
 	for _, n := range []struct {
 		flag  string
@@ -63,6 +66,7 @@ func (j Job) check() error {
 			return pipeline.Requestf("--%s %q: it is not a line of text (hint: without control characters; separate commands of the shell by ;)", flag, text)
 		}
 	}
+	// Let bash parse the setup line. If there is no bash, the job will report it.
 	if said, err := exec.Command("bash", "-n", "-c", j.Setup).CombinedOutput(); errors.As(err, new(*exec.ExitError)) {
 		return pipeline.Requestf("--setup %q: %s (hint: a line that bash can run)", j.Setup, strings.TrimSpace(string(said)))
 	}
@@ -73,8 +77,8 @@ func (j Job) check() error {
 	return err
 }
 
-// checkNames returns a RequestError if the value of a flag is neither "" nor a possible name of a
-// partition, account, image or claim.
+// checkNames returns a RequestError if a flag's value is not a valid name in a batch
+// system (of a partition, account, image or claim). Empty values are valid.
 func checkNames(flags map[string]string) error {
 	for flag, name := range flags {
 		if strings.Trim(name, plain+",") != "" {
@@ -84,11 +88,13 @@ func checkNames(flags map[string]string) error {
 	return nil
 }
 
+// slurmTime matches days, a dash, and up to three numbers, see duration.
 var slurmTime = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?$`)
 
-// duration parses a time limit in Slurm's notation: minutes, minutes:seconds, hours:minutes:seconds,
-// days-hours, days-hours:minutes or days-hours:minutes:seconds. "", "0", "infinite" and
-// "unlimited" mean no limit, 0.
+// duration parses a time limit in the syntax of Slurm: minutes, minutes:seconds or
+// hours:minutes:seconds, or after a number of days and a dash hours, hours:minutes or
+// hours:minutes:seconds. "", "0", "infinite" and "unlimited" mean no limit, returned as
+// 0.
 func duration(text string) (time.Duration, error) {
 	if text == "" || strings.EqualFold(text, "infinite") || strings.EqualFold(text, "unlimited") {
 		return 0, nil
@@ -99,19 +105,22 @@ func duration(text string) (time.Duration, error) {
 	}
 	var n [4]time.Duration
 	for i, s := range f[1:] {
-		v, _ := strconv.Atoi(s) // a missing part is 0
+		v, _ := strconv.Atoi(s) // a missing part is "", and becomes 0
 		n[i] = time.Duration(v)
 	}
+	// With days, or with three numbers, the first number is hours, otherwise minutes.
 	if f[1] != "" || f[4] != "" {
 		return n[0]*24*time.Hour + n[1]*time.Hour + n[2]*time.Minute + n[3]*time.Second, nil
 	}
 	return n[1]*time.Minute + n[2]*time.Second, nil
 }
 
+// slurmMem matches an amount of memory in the syntax of Slurm.
 var slurmMem = regexp.MustCompile(`^(\d{1,12})([KMGTkmgt]?)(?:i?[Bb]?)$`)
 
-// quantity converts an amount of memory from Slurm's notation to Kubernetes'. Slurm's units are
-// powers of 1024, and megabytes without a letter. "" and "0" mean no limit, "".
+// quantity converts an amount of memory from the syntax of Slurm to that of Kubernetes.
+// Units of Slurm are powers of 1024, and megabytes without a letter. "" and "0" mean
+// the default, returned as "".
 func quantity(mem string) (string, error) {
 	f := slurmMem.FindStringSubmatch(mem)
 	switch {

@@ -8,11 +8,11 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Shell names the engine without a batch system: a script that runs all stages on this machine, with
-// some shards of each in parallel.
+// Shell is the engine without a batch system: a script that runs all stages on this
+// machine, and some shards of a stage at the same time.
 const Shell = "shell"
 
-// shell writes submit.sh.
+// shell writes submit.sh, which runs the shards that are left.
 func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 	var s strings.Builder
 	fmt.Fprintf(&s, shellHead, quote(dir), quote(p.Folder))
@@ -24,7 +24,7 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 		if j.Name == join {
 			shards = []int{0}
 		}
-		gpus := 0 // 0: every shard sees all GPUs
+		gpus := 0 // 0: every shard sees all GPUs of the machine
 		if j.dealsGPUs(p.atOnce(j)) {
 			gpus = j.GPUs
 		}
@@ -37,9 +37,13 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 	return write(filepath.Join(dir, "submit.sh"), s.String())
 }
 
-// shellHead is the start of submit.sh. The values of a plan are arguments of its functions. xargs
-// appends a shard to the words of the command and substitutes nothing in them, so no shell parses
-// them again. The setup line is the exception: it is shell code.
+// shellHead has the functions of submit.sh. They get the values of a plan as arguments,
+// and xargs appends a shard to the words of the command without parsing them, so no
+// name can change the script. The exception is the setup, which is a line of shell and
+// evaluated as such.
+//
+// On TERM and INT the trap ends the process group, which the script leads. File
+// descriptor 9 holds the lock that tells Refuse that the script is running.
 const shellHead = `#!/bin/bash
 # Runs the shards that had work left when this file was written, stage after stage.
 # scalewm reproduce with --submit shell, which wrote it, overwrites it on every run.
@@ -48,14 +52,14 @@ jobs=%s
 cd %s || exit 1
 mkdir -p "$jobs/log"
 exec 9> "$jobs/running"
-flock -n 9 || { echo "it is running already" >&2; exit 1; }
+flock -n 9 || { echo "submit.sh is already running" >&2; exit 1; }
 trap 'trap - TERM INT; kill -TERM 0; exit 130' TERM INT
 shard() { # LOGS COMMAND... --shard I/N: runs a shard, which logs to LOGS/NAME.I.log
   local shard=${!#}
   exec >> "$1/$name.${shard%%/*}.log" 2>&1
   shift
   eval "$setup"
-  if [ "$gpus" -gt 0 ]; then # the GPU of this place among those side by side
+  if [ "$gpus" -gt 0 ]; then # one GPU for each concurrent shard, by its slot of xargs
     IFS=, read -ra devices <<< "${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 "$((gpus - 1))")}"
     export CUDA_VISIBLE_DEVICES=${devices[place %% ${#devices[@]}]}
   fi

@@ -13,16 +13,17 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// Slurm names the engine that submits to Slurm. A stage becomes a job array, and stages wait for one
-// another by dependencies (docs/sources.md#slurm).
+// Slurm is the engine that runs each stage as a job array, whose tasks are shards.
+// Stages wait for one another by dependencies (docs/sources.md#slurm).
 const Slurm = "slurm"
 
-// maxArray is the default of Slurm's MaxArraySize, which is one more than the highest index.
+// maxArray is the default of Slurm's MaxArraySize. Array indices must be less than it.
 const maxArray = 1001
 
-// maxArraySize returns the MaxArraySize of this cluster.
+// maxArraySize returns MaxArraySize of the cluster, or the default if scontrol does not
+// answer.
 func maxArraySize(ctx context.Context) int {
-	out, _ := exec.CommandContext(ctx, "scontrol", "show", "config").Output() // without an answer use the default
+	out, _ := exec.CommandContext(ctx, "scontrol", "show", "config").Output()
 	for line := range strings.Lines(string(out)) {
 		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "MaxArraySize" {
 			if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n > 0 {
@@ -33,12 +34,16 @@ func maxArraySize(ctx context.Context) int {
 	return maxArray
 }
 
-// slurm writes a script for each job, and submit.sh, which submits the jobs with unfinished shards.
+// slurm writes a batch script for each job, and submit.sh, which submits the jobs with
+// shards left. Only tasks with shards left are submitted.
+//
+// Stages with more tasks than MaxArraySize become several arrays. The script adds an
+// offset, passed as its argument, to the index of the task.
 func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]int) error {
 	size := maxArraySize(ctx)
 	var submit strings.Builder
 	fmt.Fprintf(&submit, slurmHead, quote(dir))
-	before := map[string]bool{} // jobs that were written, for dependencies of later ones
+	before := map[string]bool{} // submitted jobs, for which later ones can wait
 	for _, j := range p.Jobs {
 		if err := write(filepath.Join(dir, j.Name+".sh"), p.slurmScript(dir, j)); err != nil {
 			return err
@@ -51,9 +56,8 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 		if !j.array() {
 			fmt.Fprintf(&submit, "submit %s %s%s.sh\n", j.Name, wait, j.Name)
 		}
-		// Indices of an array are below MaxArraySize. A longer list is submitted as several
-		// arrays, whose script gets the index of the first allocation as its argument.
 		for j.array() && len(units) > 0 {
+			// Take the tasks of the next array: those with numbers in [offset, offset+size).
 			offset := units[0] / size * size
 			n, _ := slices.BinarySearch(units, offset+size)
 			array := slices.Clone(units[:n])
@@ -72,11 +76,16 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 	return write(filepath.Join(dir, "submit.sh"), submit.String())
 }
 
-// array reports whether the job is an array. The report and join are single jobs.
+// array reports whether the job is an array. The report and the join are single jobs.
 func (j Job) array() bool { return j.Name != join && j.Stage != pipeline.StageReport }
 
-// waitFor returns the dependency option of a job. Training needs all data sets (afterok). Evaluations
-// use the existing checkpoints, and the report lists what is missing (afterany).
+// waitFor returns the options of sbatch that make a job wait for others in before.
+// Training needs all data sets (afterok). Evaluations use the checkpoints that exist,
+// and the report names what is missing, so they start even after failures (afterany).
+//
+// Without --kill-on-invalid-dep a job whose dependency failed would stay in the queue
+// forever. The names of jobs refer to the shell array ids, since ids are known only
+// when submit.sh runs.
 func waitFor(j Job, before map[string]bool) string {
 	after := func(how string, names ...string) string {
 		var ids []string
@@ -92,14 +101,12 @@ func waitFor(j Job, before map[string]bool) string {
 	}
 	switch {
 	case j.Name == join:
-		// afterany: join also collects the shares of shards that failed.
 		return after("afterany", string(pipeline.StageCollect))
 	case j.Stage == pipeline.StageTrain:
 		collected := string(pipeline.StageCollect)
 		if before[join] {
 			collected = join
 		}
-		// Without this option, a job whose dependency failed would stay in the queue forever.
 		if wait := after("afterok", collected); wait != "" {
 			return wait + "--kill-on-invalid-dep=yes "
 		}
@@ -114,6 +121,9 @@ func waitFor(j Job, before map[string]bool) string {
 	return ""
 }
 
+// slurmHead has the function of submit.sh that submits one job. The ids of jobs are written
+// to the file submitted, by which Queue and Refuse recognize them. A job that could not be
+// recorded there is cancelled, because nothing would know about it.
 const slurmHead = `#!/bin/bash
 # Submits what was left to do when this file was written.
 # scalewm reproduce with --submit slurm, which wrote it, overwrites it on every run.
@@ -122,27 +132,30 @@ shopt -s inherit_errexit
 cd %s
 mkdir -p log
 : > submitted
-declare -A ids # the numbers of the jobs of a name, with colons between them
-submit() { # NAME OPTIONS SCRIPT [OFFSET]: submits a job and records its number, or cancels it
+declare -A ids # the ids of the jobs of a name, separated by colons
+submit() { # NAME OPTIONS SCRIPT [OFFSET]: submits a job and records its id, or cancels it
   local name=$1 id
   shift
   id=$(sbatch --parsable "$@")
-  id=${id%%%%;*} # a number, or "number;cluster"
+  id=${id%%%%;*} # sbatch prints "ID" or "ID;CLUSTER"
   echo "$id $name" >> submitted || { scancel "$id"; return 1; }
   ids[$name]=${ids[$name]:+${ids[$name]}:}$id
 }
 `
 
-// slurmScript returns the batch script of a job. It forwards USR1, with which Slurm announces the end
-// of the time limit, to the program, and requeues the task if the program exits with 75. TERM
-// means scancel, or a preemption, after which Slurm itself requeues the task.
+// slurmScript returns the batch script of a job. Slurm announces the end of the time
+// limit by USR1, two minutes before. The script passes the signal on to the programs,
+// and if one exits with 75, which means that it can be resumed, requeues the task. TERM
+// is the end: of scancel, after which a requeue would undo the cancellation, or of a
+// preemption, after which Slurm requeues the task itself.
 func (p Plan) slurmScript(dir string, j Job) string {
-	id, log := "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID", "log/"+j.Name+".%A_%a.log" // relative to the folder of submit.sh
+	// The path of the log is relative to the folder of submit.sh.
+	id, log := "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID", "log/"+j.Name+".%A_%a.log"
 	if !j.array() {
 		id, log = "$SLURM_JOB_ID", "log/"+j.Name+".%j.log"
 	}
-	// Slurm expands % patterns in names of folders too. The script therefore opens the log itself,
-	// which then lacks Slurm's own messages.
+	// Slurm expands its patterns in the names of folders too. If the folder contains such
+	// characters, the script opens the log itself, which then lacks messages of Slurm.
 	pattern := strings.ContainsAny(dir, `%\`)
 	if pattern {
 		log = "/dev/null"
@@ -156,10 +169,8 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	}
 	option("job-name", "scalewm-"+j.Name)
 	option("output", log)
-	option("open-mode", "append") // a requeued task continues its log
+	option("open-mode", "append")
 	s.WriteString("#SBATCH --requeue\n")
-	// 120 seconds before the limit, signal the script (B:). Without B: Slurm signals only job steps, which
-	// srun starts, and the script has none.
 	option("signal", "B:USR1@120")
 	option("partition", j.Partition)
 	option("account", j.Account)
@@ -182,20 +193,23 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	return s.String()
 }
 
-// programs returns the part of a script that runs the shards of an allocation in parallel and
-// forwards signals to them. number is the index of the allocation, as a shell expression. It sets
-// again if a shard exited with 75, and else code to the worst exit code.
+// programs returns the part of a script that runs the shards of one allocation at the
+// same time, passes signals on to them, and collects their exit codes. The number of
+// the allocation is an expression of shell arithmetic, and line the command.
+// Afterwards, the shell variable again is set if a program can be resumed (75), and
+// code is the highest of the other exit codes.
 func (j Job) programs(number, line string) string {
 	var devices, own string
-	if j.dealsGPUs(j.Pack) { // the GPUs that the batch system lists, or else all of the job's
+	// Take the GPUs from the list of the batch system, or number them if there is none.
+	if j.dealsGPUs(j.Pack) {
 		devices = fmt.Sprintf("IFS=, read -ra gpus <<< \"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 %d)}\"\n", j.GPUs-1)
 		own = "CUDA_VISIBLE_DEVICES=${gpus[(i - first) % ${#gpus[@]}]} "
 	}
 	return fmt.Sprintf(programs, line, devices, j.Shards, max(j.Pack, 1), number, own)
 }
 
-// setup returns the line that runs the job's setup command with eval, so that an open quote in it
-// cannot change the meaning of the lines after it.
+// setup returns the line of a script that runs the job's setup. It is an argument of
+// eval, so an open quote or a comment in it cannot swallow the lines below.
 func (j Job) setup() string {
 	if j.Setup == "" {
 		return ""
@@ -203,6 +217,9 @@ func (j Job) setup() string {
 	return "eval " + quote(j.Setup) + "\n"
 }
 
+// programs is the template of Job.programs. The shell's wait returns early on a signal,
+// so it is repeated until the process has ended. With --restarts a program that was
+// stopped five times in a row without progress fails instead of being requeued forever.
 const programs = `
 program=(%s)
 %sshards=%d pack=%d
@@ -217,16 +234,19 @@ trap 'warned=1; kill -USR1 "${pids[@]}" 2>/dev/null' USR1
 trap 'warned=; kill -TERM "${pids[@]}" 2>/dev/null' TERM INT
 code=0 again=
 for p in "${pids[@]}"; do
-  while kill -0 "$p" 2>/dev/null; do wait "$p"; done # which every signal ends, too
+  while kill -0 "$p" 2>/dev/null; do wait "$p"; done # wait also returns on a signal
   wait "$p"; c=$?
   if [ $c = 75 ]; then again=1; elif [ $c -gt $code ]; then code=$c; fi
 done
 `
 
+// slurmEnd is the end of a batch script. It requeues a task only after the warning: a program
+// that exits with 75 after TERM belongs to a task that was cancelled or preempted. Slurm ends
+// the script some seconds after the requeue, hence the sleep.
 const slurmEnd = `if [ "$again" ]; then
   if [ "$warned" ]; then
     id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
-    scontrol requeue "${id:-$SLURM_JOB_ID}" && sleep 60 # until Slurm ends this script
+    scontrol requeue "${id:-$SLURM_JOB_ID}" && sleep 60 # Slurm ends this script in the meantime
   fi
   exit 75
 fi
@@ -235,10 +255,9 @@ exit $code
 
 // slurmQueued returns those of the job ids that Slurm still has.
 func slurmQueued(ctx context.Context, ids []string) (queued []string, err error) {
-	// %F is the id of the array, which sbatch printed, and not that of a task.
 	out, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--format", "%F").Output()
 	if err != nil {
-		return nil, fmt.Errorf("querying squeue for the jobs of this reproduction: %w (hint: run this on a machine of the cluster whose controller is up)", words(err))
+		return nil, fmt.Errorf("listing the jobs of this reproduction with squeue: %w (hint: check that this machine belongs to the cluster and that its controller is up)", words(err))
 	}
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(out))))) {
 		if slices.Contains(ids, id) {
@@ -248,7 +267,7 @@ func slurmQueued(ctx context.Context, ids []string) (queued []string, err error)
 	return queued, nil
 }
 
-// words returns an error with the stderr of a failed command.
+// words returns the error output of a command that failed, as an error.
 func words(err error) error {
 	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%s", cmp.Or(strings.TrimSpace(string(exit.Stderr)), exit.Error()))

@@ -20,11 +20,11 @@ import (
 // Engines returns the names of all engines.
 func Engines() []string { return []string{Slurm, Kubernetes, Shell} }
 
-// tool is the program that an engine needs on this machine.
+// tool is the program with which an engine submits jobs.
 var tool = map[string]string{Slurm: "sbatch", Kubernetes: "kubectl", Shell: "flock"}
 
-// Write writes the plan's scripts to the results folder out. left has the unfinished shards of each
-// stage.
+// Write writes the scripts of the plan into the results folder out. left has the shards
+// of each stage that are not finished; submit.sh runs only these.
 func (p Plan) Write(ctx context.Context, out string, left map[pipeline.Stage][]int) error {
 	dir, err := filepath.Abs(filepath.Join(out, Dir))
 	if err != nil {
@@ -39,11 +39,12 @@ func (p Plan) Write(ctx context.Context, out string, left map[pipeline.Stage][]i
 	return p.slurm(ctx, dir, left)
 }
 
-// CheckQueue returns an error if the jobs may not be submitted: the engine is missing, or jobs of an
-// earlier submission are not over, which would do the same work twice.
+// CheckQueue returns an error if nothing may be submitted: the engine is not available, or
+// jobs of an earlier submission are not over. Two jobs of one shard would do the same
+// work twice.
 func (p Plan) CheckQueue(ctx context.Context, out string) error {
 	if _, err := exec.LookPath(tool[p.Engine]); err != nil {
-		return fmt.Errorf("submitting to %s: %s was not found (hint: run it on a machine of the cluster, or --print only writes the scripts)", p.Engine, tool[p.Engine])
+		return fmt.Errorf("submitting to %s: there is no %s here (hint: run it on a machine of the cluster, or --print only writes the scripts)", p.Engine, tool[p.Engine])
 	}
 	dir := filepath.Join(out, Dir)
 	switch p.Engine {
@@ -70,18 +71,20 @@ func (p Plan) CheckQueue(ctx context.Context, out string) error {
 	return err
 }
 
-// running reports whether submit.sh, which waits for jobs under Shell and Kubernetes, runs on this
-// machine.
+// running reports whether a submit.sh that waits for jobs is running on this machine:
+// it holds a lock on the file running. The lock disappears with the process, so a crash
+// leaves no trace.
 func running(dir string) bool {
 	f, err := safefile.Open(filepath.Join(dir, "running"), safefile.MaxRecord)
 	if err != nil {
-		return false // it never ran
+		return false // submit.sh never ran
 	}
 	defer f.Close()
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
 
-// Submitted returns the ids of the jobs of the last submission to Slurm, if there was one.
+// Submitted returns the ids of the jobs of the last submission to Slurm, or none if
+// there was none.
 func Submitted(out string) (ids []string, err error) {
 	text, err := safefile.Read(filepath.Join(out, Dir, "submitted"), safefile.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,17 +98,19 @@ func Submitted(out string) (ids []string, err error) {
 	return slices.Compact(ids), err
 }
 
-// Submit runs submit.sh and returns at once, with a line for each submitted job.
+// Submit runs submit.sh, and returns when the jobs are submitted, without waiting for
+// them. The result has a line for each job, or for the process that runs them.
 func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 	dir := filepath.Join(out, Dir)
 	script := filepath.Join(dir, "submit.sh")
 	if p.Engine == Shell {
 		cmd := exec.Command("bash", script)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it must outlive this command and its terminal
+		// A session of its own survives the end of this command and of its terminal.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := cmd.Start(); err != nil {
 			return "", fmt.Errorf("starting %s: %w", script, err)
 		}
-		return fmt.Sprintf("process %d does all stages; its programs write to %s (kill -- -%d ends them)\n", cmd.Process.Pid, filepath.Join(dir, "log"), cmd.Process.Pid), nil
+		return fmt.Sprintf("process %d runs all stages; its programs log to %s (kill -- -%d ends them)\n", cmd.Process.Pid, filepath.Join(dir, "log"), cmd.Process.Pid), nil
 	}
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", script)
@@ -118,7 +123,7 @@ func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 		return string(out), err
 	}
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("submitting to Slurm: %s (hint: %s/submitted lists the jobs that were submitted before; scancel them or wait, fix the options, run the same command again)",
+		return "", fmt.Errorf("submitting to Slurm: %s (hint: jobs submitted before the error are listed in %s/submitted; scancel them or wait, fix the options, run the same command again)",
 			strings.TrimSpace(said.String()), dir)
 	}
 	text, err := safefile.Read(filepath.Join(dir, "submitted"), safefile.MaxRecord)
