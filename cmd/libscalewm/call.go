@@ -103,7 +103,7 @@ func (c call) do(operation string) (answer string, again bool, err error) {
 	if c.more && o.pending != c.identity(operation) {
 		return "", false, errors.New("another call began on this object before this one ended (hint: one thread at a time, or an object for each)")
 	}
-	// An error ends the call, so nothing is pending unless the operation asks for another slice.
+	// An error ends the call, so nothing is pending unless the operation requests another slice.
 	v, again, err := f(o.object, c)
 	o.pending = ""
 	if again {

@@ -97,7 +97,7 @@ func (e *evaluation) Begin(string, int, int) {}
 func (e *evaluation) Progress(done, total int64, note string) { publish(e.news, done, total, note) }
 
 // publish replaces the progress in news. It never blocks: the evaluation must not wait for a
-// caller that does not ask for progress.
+// caller that does not request progress.
 func publish(news chan progress, done, total int64, note string) {
 	select {
 	case <-news:

@@ -23,7 +23,7 @@ func (i invocation) covers(other invocation) bool {
 var flagWord = regexp.MustCompile(`--[a-z][a-z-]*`)
 
 // Every command line of scalewm that README, CONTRIBUTING and the pages show is run, with
-// all its flags at once, by a script, a Go test or a make target, or stands in the list of
+// all its flags at once, by a script, a Go test or a make target, or is in the list of
 // docs/notes/not-run.md, which has no others. Values may differ: tests use small ones.
 func TestShownCommandLinesAreRun(t *testing.T) {
 	text := func(path string) string {

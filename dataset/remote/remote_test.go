@@ -130,7 +130,7 @@ func TestOtherBytes(t *testing.T) {
 	}
 }
 
-// Of 64 processes that upload one name, one succeeds, and all others are told that
+// Of 64 processes that upload one name, one succeeds, and all others get an error that
 // the store has another file.
 func TestRace(t *testing.T) {
 	_, s := start(t)
