@@ -1,10 +1,23 @@
-// Package bench measures the speed of this machine next to its peak, and next to the reference Python
-// programs doing the same work: simulators, loading, a training step, a plan, single kernels, the
-// geometry of latents. `scalewm bench` prints its [Report].
+// Package bench measures how fast this machine does the work of the program, next to what
+// the machine can do at best and, with a Python interpreter, next to the reference
+// implementations. `scalewm bench` uses it.
 //
-// Virtual machines slow down for seconds at a time when other machines on the host are busy. Therefore
-// all contenders alternate, their medians count, and a probe of the machine's peak runs before each
-// part and after the last. Ratios within one run can be compared; times of different runs cannot.
+// A part is one kind of work: worlds, loading, a training step, a plan, single kernels, the
+// geometry of latents. Bench.Run measures the requested parts and returns a Report, which is
+// printed or written as JSON.
+//
+// Two things make the numbers robust on machines that other programs share. Contenders
+// (programs, or variants of one) alternate run by run instead of one after the other, so
+// load of other programs slows all of them alike, and medians are compared (see
+// takeTurns). And short probes of the peak rates before each part and after the last show
+// whether the machine was as fast as usual, which turns a time into a share of what was
+// possible at that moment.
+//
+//	bench.go    Bench, Report, probes
+//	rounds.go   alternating runs and medians
+//	peer.go     the Python programs in peers/*.py
+//	speed.go    training steps and plans; kernels.go: their kernels
+//	env.go, load.go, latents.go  the other parts
 package bench
 
 import (
@@ -23,15 +36,16 @@ import (
 	"scalewm/model/lewm"
 )
 
-// parts has what can be measured, in the order in which it runs. Each function sets its part of the
+// parts lists the parts in the order in which they run. Each fills in its part of the
 // report.
+// parts in the order in which they run; each fills its part of the report.
 var parts = []struct {
 	name string
 	run  func(context.Context, *Bench) error
 }{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}, {"kernels", benchKernels},
 	{"latents", benchLatents}, {"wide", benchWide}}
 
-// Parts returns the names of the parts that can be measured.
+// Parts returns the names of the parts.
 func Parts() (names []string) {
 	for _, p := range parts {
 		names = append(names, p.name)
@@ -39,31 +53,37 @@ func Parts() (names []string) {
 	return names
 }
 
-// Bench has the settings of a measurement.
+// Bench describes what is measured, and how. All fields but the optional ones are required.
+// A Bench is used for one Run.
 type Bench struct {
-	Preset   *pipeline.Preset // for two-dimensional actions
-	Geometry string           // of the preset, in words
-	Peer     string           // Python interpreter with the reference programs; "": none
-	Data     string           // data set for load; "": collect some episodes
-	Rounds   int
-	Side     int    // also plan this many episodes in one batch; 0: do not
-	Device   string // cpu, cuda or auto
-	Version  string // of the program
-	Open     func(device.Precision) (device.Device, error)
-	GPU      func() (Rates, error) // nil if nothing runs on a GPU
-	Timed    func(roofline.Card) (TimedDevice, error)
-	Note     func(format string, args ...any) // receives progress messages
+	Preset   *pipeline.Preset // geometry and recipe, with two-dimensional actions; see Preset
+	Geometry string           // description of the preset's geometry
+	Peer     string           // path of a Python interpreter; "" to run no reference programs
+	Data     string           // data set of the part load; "" to collect some episodes
+	Rounds   int              // runs of each contender that count
+	Side     int              // number of episodes planned in one batch; 0 to measure single plans only
+	Device   string           // cpu, cuda or auto
+	Version  string           // version of the program, for the report
+	// Open opens the device of a precision.
+	Open func(device.Precision) (device.Device, error)
+	// GPU measures the peak rates of the GPU. It is nil if nothing runs on a GPU.
+	GPU func() (Rates, error)
+	// Timed opens a GPU that measures the time of each kernel. It is called only if GPU
+	// succeeded.
+	Timed func(roofline.Card) (TimedDevice, error)
+	Note  func(format string, args ...any) // receives progress messages
 
 	report Report
 }
 
-// Rates are the peak rates of a GPU in GFLOP/s and GB/s, and the library whose GEMM measured them.
+// Rates are the peak rates of a GPU, measured with a large GEMM and a copy within its memory.
 type Rates struct {
-	Name, By         string
-	FP32, BF16, Copy float64
+	Name, By   string  // of the GPU, and of the library whose GEMM was timed
+	FP32, BF16 float64 // GFLOP/s
+	Copy       float64 // GB/s, bytes read and written
 }
 
-// Report is the JSON object. Parts that were not requested are left out.
+// Report is the result of Run, in JSON. Parts that were not requested are nil.
 type Report struct {
 	Train   *Speed         `json:"train,omitempty"`
 	Plan    *Speed         `json:"plan,omitempty"`
@@ -76,31 +96,32 @@ type Report struct {
 	Probes  []Probe        `json:"probes"` // before each part, and after the last
 }
 
-// Machine describes where the report was measured.
+// Machine describes where a report was measured.
 type Machine struct {
-	Path    string `json:"path"` // instruction set of bf16 GEMMs
+	Path    string `json:"path"` // instruction set of the CPU kernels
 	Threads int    `json:"threads"`
 	Version string `json:"version"`
-	GPU     string `json:"gpu,omitempty"`     // name of the GPU, if work ran on one
-	PeakBy  string `json:"peak_by,omitempty"` // library whose GEMM the GPU's probes timed
+	GPU     string `json:"gpu,omitempty"`     // its name, if work ran on a GPU
+	PeakBy  string `json:"peak_by,omitempty"` // library whose GEMM the GPU probes timed
 }
 
-// Probe is the peak speed of the machine at one moment. Other programs on the same host can halve it
-// for seconds.
+// Probe holds the peak rates of the machine at one moment. Other programs on the same host
+// can halve them for seconds, so a time is compared with the probes around it.
 type Probe struct {
-	When     string  `json:"when"`
+	When     string  `json:"when"` // "before PART" or "after"
 	FP32     float64 `json:"fp32_gflops"`
-	BF16     float64 `json:"bf16_gflops"` // by tiles or bf16 dot products; 0 if the machine has neither
-	CacheGBs float64 `json:"cache_gb_s"`  // reading from the shared cache
-	// GPU: a large GEMM in each precision, and a copy within its memory (bytes read plus written).
+	BF16     float64 `json:"bf16_gflops"` // by AMX tiles or bf16 pairs; 0 if the CPU has neither
+	CacheGBs float64 `json:"cache_gb_s"`  // reads from the cache that the cores share
+	// Rates of the GPU: GEMMs, and a copy within its memory (bytes read and written).
 	GPUFP32 float64 `json:"gpu_fp32_gflops,omitempty"`
 	GPUBF16 float64 `json:"gpu_bf16_gflops,omitempty"`
 	GPUCopy float64 `json:"gpu_copy_gb_s,omitempty"`
 }
 
-// Preset returns a preset by name or path, for two-dimensional actions, and its geometry in words. ""
-// is the geometry of 10.77 M parameters for which PyTorch's times are known: preset small with 32
-// clips. Changes are as in pipeline.LoadPreset.
+// Preset loads a preset by name or path, sets two-dimensional actions, and returns it
+// with a description of its geometry. The name "" stands for the geometry with 10.77 M
+// parameters for which times of PyTorch are known: preset small with 32 clips. Changes
+// are those of pipeline.LoadPreset.
 func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 	known := name == ""
 	if known {
@@ -119,10 +140,11 @@ func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 		p.Train.Batch, m.History+1, m.ImageSize, m.Patch, m.Width, m.Layers, m.Dim, m.PredictorDepth, m.PredictorHeads, m.PredictorHeadDim), nil
 }
 
-// geometry returns the preset's geometry of LeWM.
+// geometry returns the configuration of LeWM in the preset.
 func (b *Bench) geometry() lewm.Config { return *b.Preset.Models["model"].(*lewm.Config) }
 
-// Run measures the named parts, with a probe of the machine before each and after the last.
+// Run measures the named parts, with a probe of the machine before each and after the
+// last. It stops at the first error.
 func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 	path := os.Getenv(cpu.ISAVariable)
 	if path == "" {
@@ -138,7 +160,8 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 		}
 		resetPeak() // each part reports its own peak of memory
 		if err := p.run(ctx, b); err != nil {
-			if ctx.Err() != nil { // an interruption ends the peer too, with an error that says less
+			// The context also kills a peer. Report the interrupt instead of its death.
+			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			return nil, fmt.Errorf("measuring %s: %w", p.name, err)
@@ -147,8 +170,8 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 	if err := b.probe("after"); err != nil {
 		return nil, err
 	}
-	// The peak of a part is the better of the probes on both sides of it, since a neighbour on the host may
-	// have slowed either.
+	// Every part has a probe before and after it. The better one is the peak: a probe can be
+	// disturbed too, and a peak below what the work achieved would be absurd.
 	for i, before := range b.report.Probes {
 		switch before.When {
 		case "before train":
@@ -164,7 +187,7 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 	return &b.report, nil
 }
 
-// probe measures the machine's peak rates and adds them to the report. when says where in the run it is.
+// probe measures the peak rates of the CPU and of the GPU, and adds them to the report.
 func (b *Bench) probe(when string) error {
 	r, err := cpu.Measure("fp32", 0)
 	if err != nil {
@@ -185,7 +208,7 @@ func (b *Bench) probe(when string) error {
 	return nil
 }
 
-// probeGPU adds the GPU's rates to a probe, if work runs on one.
+// probeGPU adds the rates of the GPU to a probe, if work runs on one.
 func (b *Bench) probeGPU(p *Probe) error {
 	if b.GPU == nil {
 		return nil
@@ -193,7 +216,7 @@ func (b *Bench) probeGPU(p *Probe) error {
 	r, err := b.GPU()
 	if err != nil {
 		if b.Device == "auto" {
-			return nil // no GPU: the work runs on the processor
+			return nil // the work runs on the CPU
 		}
 		return err
 	}
@@ -204,7 +227,7 @@ func (b *Bench) probeGPU(p *Probe) error {
 	return nil
 }
 
-// Print writes the report as text.
+// Print writes the report for readers.
 func (r *Report) Print(w io.Writer) error {
 	var s strings.Builder
 	for _, p := range []struct {

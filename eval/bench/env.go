@@ -12,15 +12,15 @@ import (
 	"scalewm/envs"
 )
 
-// EnvReport is the speed of simulators: one world on one core.
+// EnvReport is the speed of the simulated worlds, one world on one core.
 type EnvReport struct {
 	Tasks map[string]*EnvSpeed `json:"tasks"`
 	RSSMB float64              `json:"rss_mb"`
-	Peer  *PeerReport          `json:"peer,omitempty"` // milliseconds per step
+	Peer  *PeerReport          `json:"peer,omitempty"` // in milliseconds per step
 }
 
-// EnvSpeed is the speed of a task under uniform actions, without and with a frame drawn after each
-// step. Rates of the peer are 0 if it is missing.
+// EnvSpeed is the speed of a task under uniform random actions: of steps alone, and of
+// steps each followed by drawing a frame. Numbers of a missing peer are 0.
 type EnvSpeed struct {
 	StepsPerS      float64 `json:"steps_per_s"`
 	FramesPerS     float64 `json:"frames_per_s"`
@@ -28,19 +28,21 @@ type EnvSpeed struct {
 	PeerFramesPerS float64 `json:"peer_frames_per_s"`
 	Ratio          float64 `json:"ratio"`
 	FramesRatio    float64 `json:"frames_ratio"`
-	// Missing says why the task could not be measured on this machine.
+	// Missing is the reason why the task could not be measured on this machine.
 	Missing string `json:"missing,omitempty"`
 }
 
-// envTurn is the duration of one measurement of a world, which has at least one step.
+// envTurn is the duration of one run of a world. A run has at least one step.
 const envTurn = 100 * time.Millisecond
 
+// benchEnv measures all tasks.
 func benchEnv(ctx context.Context, b *Bench) error {
 	r := &EnvReport{Tasks: map[string]*EnvSpeed{}}
 	b.report.Env = r
 	return r.fill(ctx, b, envs.Names())
 }
 
+// fill measures the given tasks. One peer serves all of them.
 func (r *EnvReport) fill(ctx context.Context, b *Bench, tasks []string) error {
 	p, err := b.startPeer(ctx, "env", map[string]any{"tasks": tasks, "seconds": envTurn.Seconds()})
 	if err != nil {
@@ -65,8 +67,9 @@ func (r *EnvReport) fill(ctx context.Context, b *Bench, tasks []string) error {
 	return nil
 }
 
-// timeTask measures our world and the peer's alternately. A task that this machine cannot run is
-// reported as missing.
+// timeTask times our world and the peer's, alternating. A task that this machine cannot
+// run, for example for lack of libmujoco, is reported as missing instead of ending the
+// benchmark.
 func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[string]float64) (*EnvSpeed, error) {
 	t, err := envs.Lookup(name)
 	if err != nil {
@@ -79,6 +82,7 @@ func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 	defer w.Close()
 	r := rng.Stream("bench", name)
 	err = w.Reset(r)
+	// Draw the actions in advance, so that their random numbers are not timed.
 	for range 1000 {
 		a := make([]float64, t.Spec.ActionDim)
 		for i := range a {
@@ -104,7 +108,7 @@ func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 	return &EnvSpeed{StepsPerS: 1000 / found["step"], FramesPerS: 1000 / found["frame"]}, nil
 }
 
-// timedWorld is a world with a fixed sequence of actions.
+// timedWorld is a world that is stepped with given actions.
 type timedWorld struct {
 	envs.Env
 	actions [][]float64
@@ -112,15 +116,16 @@ type timedWorld struct {
 	px      []byte
 }
 
-// turn returns the time of a step in milliseconds. Every turn does the same work: it repeats the same
-// episode.
+// turn returns the time of a step in milliseconds. Every run begins in the same state
+// with the same actions: the time of a step depends on contacts, so runs would differ
+// otherwise.
 func (w *timedWorld) turn(draw bool) (float64, error) {
 	if err := w.Restore(w.begin); err != nil {
 		return 0, err
 	}
 	began, n, each := time.Now(), 0, 10
 	if draw {
-		each = 1 // software OpenGL takes long for a frame
+		each = 1 // with software rendering a frame takes long
 	}
 	for time.Since(began) < envTurn {
 		for range each {
@@ -144,6 +149,7 @@ func (w *timedWorld) turn(draw bool) (float64, error) {
 	return milliseconds(began) / float64(n), nil
 }
 
+// print writes the report for readers.
 func (r *EnvReport) print(w io.Writer) {
 	fmt.Fprintf(w, "worlds, one core (peak memory %.0f MB)\n", r.RSSMB)
 	for _, name := range slices.Sorted(maps.Keys(r.Tasks)) {

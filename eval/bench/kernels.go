@@ -12,16 +12,17 @@ import (
 	"scalewm/model/lewm"
 )
 
-// KernelReport has the time of each kernel: on a GPU in bf16, on a processor in its faster
-// precision.
+// KernelReport shows where the time of a training step and of plans goes: the time of
+// each kernel, on a GPU in bf16, on a CPU in its faster precision.
 type KernelReport struct {
 	Train []KernelTime `json:"train"`
 	Plan  []KernelTime `json:"plan"`
-	Side  []KernelTime `json:"side,omitempty"`
+	Side  []KernelTime `json:"side,omitempty"` // plans of several episodes in one batch
 }
 
-// KernelTime sums all launches of a kernel in a step or plan. FloorMS is its roofline: the least time
-// for its bytes or its operations, whichever takes longer, at the rates of the probe.
+// KernelTime is the total of all launches of a kernel in a step or plan. FloorMS is the
+// time that their bytes and operations need at least, at the rates of the probe (the
+// roofline model).
 type KernelTime struct {
 	Kernel   string  `json:"kernel"`
 	Launches int     `json:"launches"`
@@ -31,14 +32,16 @@ type KernelTime struct {
 	GFLOP    float64 `json:"gflop"`
 }
 
-// TimedDevice is a device that measures the time of each kernel.
+// TimedDevice is a device that measures the time of each kernel. Reset discards the
+// measured times, and Times returns the totals since then.
 type TimedDevice struct {
 	device.Device
 	Reset func()
 	Times func() []KernelTime
 }
 
-// timed starts the device whose kernels are timed. Rooflines on a GPU use the latest probe.
+// timed opens the device whose kernels are timed. The floors of a GPU's kernels follow
+// from the latest probe.
 func (b *Bench) timed() (TimedDevice, error) {
 	rates := b.report.Probes[len(b.report.Probes)-1]
 	if b.report.Machine.GPU != "" {
@@ -60,7 +63,8 @@ func (b *Bench) timed() (TimedDevice, error) {
 	}}, nil
 }
 
-// setFloors sets the rooflines on a processor from the better of the probes before and after.
+// setFloors sets the floors of a CPU's kernels, from the better rates of the probes
+// before and after. Bytes are counted at the bandwidth of the shared cache.
 func (r *KernelReport) setFloors(probes []Probe) {
 	var flops, bytes float64
 	for _, p := range probes {
@@ -103,7 +107,8 @@ func benchKernels(ctx context.Context, b *Bench) error {
 	return err
 }
 
-// timeKernels returns the mean over the rounds. A warm-up round does not count.
+// timeKernels returns the means over rounds of the kernels of work. One run before the
+// rounds does not count: it allocates memory and compiles kernels.
 func (b *Bench) timeKernels(ctx context.Context, dev TimedDevice, work func(context.Context) error) ([]KernelTime, error) {
 	for i := range b.Rounds + 1 {
 		if err := ctx.Err(); err != nil {
@@ -125,6 +130,7 @@ func (b *Bench) timeKernels(ctx context.Context, dev TimedDevice, work func(cont
 	return list, dev.Err()
 }
 
+// print writes the report for readers.
 func (r *KernelReport) print(w io.Writer) {
 	for _, part := range []struct {
 		name string
@@ -143,6 +149,7 @@ func (r *KernelReport) print(w io.Writer) {
 	}
 }
 
+// print writes a row of a table.
 func (k KernelTime) print(w io.Writer) {
 	fmt.Fprintf(w, "  %-28s %8d %9.3f %9.3f %7.0f %9.0f %9.0f\n", k.Kernel, k.Launches, k.MS, k.FloorMS,
 		100*over(k.FloorMS, k.MS), over(k.GB*1000, k.MS), over(k.GFLOP*1000, k.MS))

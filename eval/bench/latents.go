@@ -13,37 +13,39 @@ import (
 	"scalewm/eval/geometry"
 )
 
-// LatentsReport is the speed of the analysis of latents: distances between all pairs of latents and of
-// task states, with their rank and linear correlations.
+// LatentsReport is the speed of the analysis of latents: distances between all pairs of
+// samples, in latents and in task state, and their rank and linear correlations. Times
+// are in milliseconds.
 type LatentsReport struct {
 	Samples    int         `json:"samples"`
 	Dim        int         `json:"dim"`
 	Pairs      int         `json:"pairs"`
 	MS         float64     `json:"ms"`          // distances and both correlations
-	IntervalMS float64     `json:"interval_ms"` // interval from 1,000 draws of 100 episodes
+	IntervalMS float64     `json:"interval_ms"` // bootstrap with 1,000 draws of 100 episodes
 	SpectrumMS float64     `json:"spectrum_ms"` // principal components and their scores
 	PeerMS     float64     `json:"peer_ms"`     // distances and both correlations
 	Ratio      float64     `json:"ratio"`
-	RSSMB      float64     `json:"rss_mb"` // peak memory before the interval is computed
+	RSSMB      float64     `json:"rss_mb"` // peak memory, without that of the interval
 	Peer       *PeerReport `json:"peer,omitempty"`
 }
 
-// The published sample size (docs/sources.md#latent-analyses), the dimension of LeWM's latents, and that
-// of DINO-WM's: 256 patches of 384 numbers.
+// Sizes of the samples (docs/sources.md#latent-analyses).
 const (
-	latentSamples = 1500
-	latentDim     = 192
-	wideDim       = 98304
+	latentSamples = 1500  // number of frames, as published
+	latentDim     = 192   // width of LeWM's latents
+	wideDim       = 98304 // width of DINO-WM's latents: 256 patches of 384 numbers
 	stateDim      = 6
 )
 
-// latentWork has random latents and states that are partly aligned.
+// latentWork holds random latents and task states with some alignment.
 type latentWork struct {
-	z        geometry.Samples[float32]
-	q        geometry.Samples[float64]
-	episodes []int
+	z        geometry.Samples[float32] // latents
+	q        geometry.Samples[float64] // task states
+	episodes []int                     // episode of each sample, 100 in total
 }
 
+// newLatentWork draws latents and states. Each state is added to the first latent
+// dimensions, so that the correlation is neither 0 nor 1.
 func newLatentWork(samples, dim int) latentWork {
 	r := rng.Stream("bench latents")
 	w := latentWork{z: geometry.Samples[float32]{N: samples, D: dim, X: make([]float32, samples*dim)},
@@ -62,18 +64,21 @@ func newLatentWork(samples, dim int) latentWork {
 	return w
 }
 
-// align does the part of the work that the peer does too.
+// align does the work that the peer does too. If c has principal components, distances
+// are computed in them.
 func (w latentWork) align(c geometry.Components) *geometry.Distances {
 	d := geometry.Compare(geometry.SquaredDistances(w.z, c), w.q, w.episodes)
 	d.Align(0, nil)
 	return d
 }
 
+// benchLatents measures latents of LeWM's width, next to the peer.
 func benchLatents(ctx context.Context, b *Bench) (err error) {
 	b.report.Latents, err = b.timeLatents(ctx, latentSamples, latentDim)
 	return err
 }
 
+// timeLatents measures the analysis of latents of a width, and the peer's.
 func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsReport, error) {
 	w := newLatentWork(samples, dim)
 	dir, err := w.write()
@@ -111,7 +116,8 @@ func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsRepo
 	return r, err
 }
 
-// write writes both to files for the peer: raw float32 latents and float64 states.
+// write writes latents (float32) and states (float64) to a temporary folder for the
+// peer, without a header. The caller removes the folder.
 func (w latentWork) write() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "scalewm-bench-"); err != nil {
 		return "", err
@@ -132,12 +138,15 @@ func (w latentWork) write() (dir string, err error) {
 	return dir, nil
 }
 
+// benchWide measures latents of DINO-WM's width.
 func benchWide(_ context.Context, b *Bench) (err error) {
 	b.report.Wide, err = timeWide(latentSamples, wideDim)
 	return err
 }
 
-// timeWide analyses, once, latents with more dimensions than samples. Its memory is of interest.
+// timeWide analyses latents with more dimensions than samples, once. The interesting
+// number is the peak of memory: components are computed from the Gram matrix of the
+// samples, because the covariance would be 98304 x 98304.
 func timeWide(samples, dim int) (*LatentsReport, error) {
 	w := newLatentWork(samples, dim)
 	r := &LatentsReport{Samples: samples, Dim: dim, Pairs: samples * (samples - 1) / 2}
@@ -152,6 +161,7 @@ func timeWide(samples, dim int) (*LatentsReport, error) {
 	return r, err
 }
 
+// print writes the report for readers.
 func (r *LatentsReport) print(out io.Writer) {
 	fmt.Fprintf(out, "latents: %d samples of %d numbers, %d pairs\n", r.Samples, r.Dim, r.Pairs)
 	fmt.Fprintf(out, "  distances and correlations %.0f ms, components %.0f ms; peak memory %.0f MB\n", r.MS, r.SpectrumMS, r.RSSMB)

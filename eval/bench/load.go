@@ -16,45 +16,48 @@ import (
 	"scalewm/model/train"
 )
 
-// LoadReport is the speed of reading batches from a file, and how much that slows training on the same
-// cores. Milliseconds are per batch or step.
+// LoadReport is the speed of reading batches from a data set, and what the loader costs a
+// training step that runs on the same cores. Times are in milliseconds per batch or step.
 type LoadReport struct {
 	Geometry  string  `json:"geometry"`
 	Data      string  `json:"data"`
 	Rows      int     `json:"rows"`
-	MS        float64 `json:"ms"` // a batch at the model's frame size, as training reads it
+	MS        float64 `json:"ms"` // a batch with frames of the model's size, as in training
 	ClipsPerS float64 `json:"clips_per_s"`
-	// DecodeMS and DecodeClipsPerS are for frames as stored, 224 px, decoded from the file.
+	// DecodeMS and DecodeClipsPerS are for frames as they are stored (224 px), decoded from
+	// the file. This is what the peer does.
 	DecodeMS        float64     `json:"decode_ms"`
 	DecodeClipsPerS float64     `json:"decode_clips_per_s"`
 	StepMS          float64     `json:"step_ms"`      // a training step on a batch in memory
-	FedStepMS       float64     `json:"fed_step_ms"`  // a training step on batches from the loader
-	Share           float64     `json:"loader_share"` // share of FedStepMS that is due to the loader
+	FedStepMS       float64     `json:"fed_step_ms"`  // a training step on batches of the loader
+	Share           float64     `json:"loader_share"` // share of FedStepMS that the loader costs
 	Waited          float64     `json:"waited_share"` // share of FedStepMS spent waiting for a batch
-	PeerMS          float64     `json:"peer_ms"`      // frames as stored, by the peer's fastest variant
+	PeerMS          float64     `json:"peer_ms"`      // frames as stored, the peer's fastest variant
 	Ratio           float64     `json:"ratio"`        // PeerMS / DecodeMS
-	RSSMB           float64     `json:"rss_mb"`
+	RSSMB           float64     `json:"rss_mb"`       // peak memory
 	Peer            *PeerReport `json:"peer,omitempty"`
 }
 
-// A turn starts with warm-up batches that do not count: the loader's read-ahead is empty or full then,
-// which makes them slower or faster than the steady state.
+// A run begins with leadIn batches that do not count: the loader prefetches, so the first
+// batches cost more than their share and later ones less. The counted batches follow, in
+// the steady state.
 const (
 	leadIn  = 3
 	counted = 4
 )
 
-// loading is the work of this part: one file, read at two frame sizes.
+// loading is the work of this part: one file that is read in two ways.
 type loading struct {
 	b      *Bench
 	src    dataset.Source
 	clips  []dataset.Clip
-	action dataset.Moments
+	action dataset.Moments // mean and deviation of actions
 	dev    device.Device
 	trial  *train.Trial
-	waited []float64 // milliseconds that a fed step waited, by turn
+	waited []float64 // time that fed steps waited for a batch, in ms per step, by run
 }
 
+// benchLoad measures reading, training steps, and training steps on batches of the loader.
 func benchLoad(ctx context.Context, b *Bench) error {
 	path, remove, err := b.loadData(ctx)
 	if err != nil {
@@ -94,15 +97,15 @@ func benchLoad(ctx context.Context, b *Bench) error {
 	return nil
 }
 
-// loadData returns the data set to read: the user's, or temporary episodes of Two-Room. remove deletes
-// the latter.
+// loadData returns the path of the data set to read, and a function that removes what
+// was made for it: the user's data set, or newly collected episodes of Two-Room.
 func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err error) {
 	if b.Data != "" {
 		return b.Data, func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "scalewm-bench-")
 	if err != nil {
-		return "", nil, fmt.Errorf("collecting a data set to read: %w (hint: give one with --data)", err)
+		return "", nil, fmt.Errorf("creating a data set to read: %w (hint: give one with --data)", err)
 	}
 	remove = func() { os.RemoveAll(dir) }
 	path = filepath.Join(dir, "tworoom.h5")
@@ -119,7 +122,7 @@ func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err e
 	return path, remove, nil
 }
 
-// timeLoading measures reading, training and the peer alternately.
+// timeLoading opens frames, device and model, and times reading, training and the peer.
 func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p *peer) (map[string]float64, error) {
 	col, err := dataset.FindColumn(src, "action")
 	if err != nil {
@@ -154,6 +157,7 @@ func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 	return l.run(ctx, sized, p)
 }
 
+// run lets the contenders alternate, and returns their medians.
 func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (map[string]float64, error) {
 	stored := dataset.Original(l.src)
 	l.b.Note("%d rounds of reading, training and training that is fed", l.b.Rounds)
@@ -183,7 +187,8 @@ func (l *loading) steps(context.Context) (float64, error) {
 	return milliseconds(began) / counted, nil
 }
 
-// turn returns the time of a batch that is read from frames and, if fed is not nil, trained on.
+// turn returns the time of a batch that is read through frames and, unless fed is nil,
+// trained on.
 func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func(context.Context, *dataset.Loader, int) error) (float64, error) {
 	m := l.b.geometry()
 	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.Preset.Train.Batch, Frames: m.History + 1,
@@ -192,7 +197,7 @@ func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func
 		return 0, err
 	}
 	defer func() {
-		l.dev.Sync() // queued kernels still read the loader's memory
+		l.dev.Sync() // queued kernels may still read the memory of the loader
 		loader.Close()
 	}()
 	var began time.Time
@@ -216,6 +221,7 @@ func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func
 	return milliseconds(began) / counted, nil
 }
 
+// print writes the report for readers.
 func (r *LoadReport) print(w io.Writer) {
 	fmt.Fprintf(w, "loading: %s; %s, %d rows\n", r.Geometry, r.Data, r.Rows)
 	fmt.Fprintf(w, "  a batch %.2f ms (%.0f clips/s); from the file at 224 px %.1f ms (%.0f clips/s); peak memory %.0f MB\n", r.MS, r.ClipsPerS, r.DecodeMS, r.DecodeClipsPerS, r.RSSMB)

@@ -14,43 +14,50 @@ import (
 	"scalewm/model"
 )
 
+// peerScripts are the Python programs. A part's program is several of them, see peerText.
+//
 //go:embed peers/*.py
 var peerScripts embed.FS
 
-// peer is a reference Python program that does the work of a part on request. A line on its stdin names
-// a variant; it answers with a line of JSON that has the milliseconds.
+// peer is a running Python program that does the work of a part on request. It reads a line
+// with the name of a variant, does the work once, and answers with a line of JSON. It stays
+// alive between requests, so that imports, compilation and caches are not timed, and so that
+// it can alternate with our program.
 type peer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
 	stderr  *bytes.Buffer
 	hello   peerHello
-	dropped map[string]string // variants that failed, and why
+	dropped map[string]string // error of each variant that failed
 }
 
-// peerHello is the first line of a peer.
+// peerHello is the first line that a peer writes.
 type peerHello struct {
-	Version  string              `json:"version"`
-	Variants map[string][]string `json:"variants"` // by the name of our work that they are compared with
-	Params   int                 `json:"params"`
+	Version string `json:"version"`
+	// Variants are the names of ways to do the work, by the contender of ours with which
+	// they are compared.
+	Variants map[string][]string `json:"variants"`
+	Params   int                 `json:"params"` // number of parameters of the model; 0 if there is none
 }
 
-// peerAnswer is every further line.
+// peerAnswer is every other line that a peer writes. The last one has its peak memory only.
 type peerAnswer struct {
 	MS    float64 `json:"ms"`
 	Error string  `json:"error"`
 	RSSMB float64 `json:"rss_mb"`
 }
 
-// PeerReport is the part of the report about a peer.
+// PeerReport is the part of a report about a peer.
 type PeerReport struct {
 	Version string             `json:"version"`
-	MS      map[string]float64 `json:"ms"`
-	RSSMB   float64            `json:"rss_mb"`
-	Dropped map[string]string  `json:"dropped,omitempty"`
+	MS      map[string]float64 `json:"ms"`                // median of each variant
+	RSSMB   float64            `json:"rss_mb"`            // peak memory
+	Dropped map[string]string  `json:"dropped,omitempty"` // error of each variant that failed
 }
 
-// startPeer starts the script of a part. Without --peer it returns nil, whose methods do nothing.
+// startPeer starts the peer of a part, and sends it the spec of the work as JSON.
+// Without a Python interpreter it returns nil. The methods of a nil peer do nothing.
 func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, error) {
 	if b.Peer == "" {
 		return nil, nil
@@ -85,10 +92,10 @@ func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 	return p, nil
 }
 
-// benchScripts are the files that, after common.py, form the program of a part.
+// benchScripts lists the files that follow common.py in the program of each part.
 var benchScripts = map[string][]string{"train": {model.Baseline, "train"}, "plan": {model.Baseline, "plan"}, "load": {"load"}, "env": {"env"}, "latents": {"latents"}}
 
-// peerText returns the program of a part.
+// peerText returns the Python program of a part.
 func peerText(part string) (string, error) {
 	var text strings.Builder
 	for _, name := range append([]string{"common"}, benchScripts[part]...) {
@@ -101,7 +108,7 @@ func peerText(part string) (string, error) {
 	return text.String(), nil
 }
 
-// ask writes a line and decodes the answer into v.
+// ask sends a line, and reads the answer, a line of JSON, into v.
 func (p *peer) ask(line string, v any) error {
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		return p.died(err)
@@ -116,14 +123,15 @@ func (p *peer) ask(line string, v any) error {
 	return nil
 }
 
-// died returns an error for a peer that ended, with the last line of its stderr.
+// died returns an error that explains a broken pipe by the last line of the peer's
+// stderr.
 func (p *peer) died(err error) error {
 	p.kill()
 	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
 	return fmt.Errorf("the peer ended: %w: %s (hint: it needs torch and stable-worldmodel; make setup-peers)", err, lines[len(lines)-1])
 }
 
-// kill ends a peer immediately.
+// kill ends a peer in any state.
 func (p *peer) kill() {
 	if p == nil {
 		return
@@ -132,11 +140,13 @@ func (p *peer) kill() {
 	_ = p.cmd.Wait()
 }
 
-// ofPeer returns the name of a peer's variant among all contenders.
+// ofPeer returns the name of a peer's variant as a contender, which differs from those
+// of ours.
 func ofPeer(variant string) string { return "peer " + variant }
 
-// contenders returns the peer's variants that are compared with the named work of ours. A variant that
-// fails in a first try, such as torch.compile without a compiler, is left out and reported.
+// contenders returns the variants of the peer that are compared with a contender of
+// ours. A variant that fails, such as one to compile without a compiler, is reported
+// and not run again.
 func (p *peer) contenders(what string) []contender {
 	if p == nil {
 		return nil
@@ -160,13 +170,14 @@ func (p *peer) contenders(what string) []contender {
 	return all
 }
 
-// finish ends the peer and returns its report, with its own times among the medians.
+// finish ends the peer, and returns its report with those of the medians that belong to
+// it.
 func (p *peer) finish(medians map[string]float64) (*PeerReport, error) {
 	if p == nil {
 		return nil, nil
 	}
 	var last peerAnswer
-	if err := p.ask("", &last); err != nil {
+	if err := p.ask("", &last); err != nil { // an empty line ends the peer
 		return nil, err
 	}
 	p.in.Close()
@@ -184,7 +195,7 @@ func (p *peer) finish(medians map[string]float64) (*PeerReport, error) {
 	return r, nil
 }
 
-// best returns the time of the peer's fastest variant, 0 if there is none.
+// best returns the time of the peer's fastest variant, or 0 if there is none.
 func (r *PeerReport) best() float64 {
 	if r == nil {
 		return 0
@@ -196,7 +207,7 @@ func (r *PeerReport) best() float64 {
 	return fastest(ms...)
 }
 
-// of returns the time of the fastest variant that is compared with the named work, 0 if there is none.
+// of returns the time of the fastest variant that is compared with a contender of ours.
 func (p *peer) of(r *PeerReport, what string) float64 {
 	if p == nil {
 		return 0

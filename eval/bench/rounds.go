@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// contender is a program, or a variant of it, in a comparison.
+// contender is a program, or a variant of one, in a comparison.
 type contender struct {
 	name string
-	// once does the work once and returns its milliseconds.
+	// once does the work once, and returns milliseconds. 0 means that it was not done.
 	once func(context.Context) (float64, error)
 }
 
-// timed returns a contender for our own work.
+// timed returns a contender that does work in this process.
 func timed(name string, work func(context.Context) error) contender {
 	return contender{name, func(ctx context.Context) (float64, error) {
 		began := time.Now()
@@ -28,10 +28,14 @@ func timed(name string, work func(context.Context) error) contender {
 	}}
 }
 
+// milliseconds returns the time since began.
 func milliseconds(began time.Time) float64 { return time.Since(began).Seconds() * 1000 }
 
-// takeTurns runs the contenders alternately, so that load from other programs affects all of them, and
-// returns the median of each by name. The first turn of each is a warm-up and does not count.
+// takeTurns runs the contenders alternately, b.Rounds times each, and returns the
+// median of each. Load of other programs and changes of the clock frequency then affect
+// all contenders alike, while running one after the other would compare different
+// minutes. The median ignores single disturbed runs. A first run of each, which fills
+// caches, does not count.
 func (b *Bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
 	times := map[string][]float64{}
 	for round := range b.Rounds + 1 {
@@ -58,12 +62,13 @@ func (b *Bench) takeTurns(ctx context.Context, all []contender) (map[string]floa
 	return medians, nil
 }
 
+// median returns the median of v, which is not empty.
 func median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// fastest returns the smallest positive number, 0 if there is none.
+// fastest returns the smallest positive number, or 0 if there is none.
 func fastest(ms ...float64) float64 {
 	best := 0.0
 	for _, v := range ms {
@@ -74,7 +79,7 @@ func fastest(ms ...float64) float64 {
 	return best
 }
 
-// over returns a/b, and 0 if one of them is missing (0).
+// over returns a/b, or 0 if b is 0.
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -82,14 +87,16 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-// resetPeak resets the process's peak of resident memory, if Linux permits it. Otherwise peakMB is the
-// peak since the process started.
+// resetPeak resets the process's peak of resident memory, if Linux permits it.
+// Otherwise peakMB returns the peak since the start of the process. Freed memory is
+// returned to the system first, since it would count as resident.
 func resetPeak() {
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }
 
-// peakMB returns the peak of resident memory since resetPeak, in MB of 10^6 bytes.
+// peakMB returns the peak of resident memory since resetPeak, in units of 10^6 bytes,
+// or 0 if it is not known.
 func peakMB() float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

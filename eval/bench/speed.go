@@ -16,23 +16,23 @@ import (
 	"scalewm/model/train"
 )
 
-// Speed is the report of train (one step) or plan (one complete plan): medians in milliseconds, 0 if a
-// precision or the peer is missing.
+// Speed is the report of one training step or one plan. Times are medians in
+// milliseconds; those of a missing precision or peer are 0.
 type Speed struct {
 	Geometry string  `json:"geometry"`
 	Params   int     `json:"params"`
 	Device   string  `json:"device"`
 	FP32MS   float64 `json:"fp32_ms"`
 	BF16MS   float64 `json:"bf16_ms"`
-	GFLOPS   float64 `json:"gflops"` // operations of GEMMs per time, in the faster precision
-	// PeakGFLOPS is the better of the probes before and after, in the same precision and on the same
-	// device.
+	GFLOPS   float64 `json:"gflops"` // operations of the GEMMs over the time of the faster precision
+	// PeakGFLOPS is the higher rate of the probes before and after, for the same precision
+	// and device.
 	PeakGFLOPS float64 `json:"peak_gflops"`
-	PeerMS     float64 `json:"peer_ms"` // the peer's fastest variant of the same work
-	Ratio      float64 `json:"ratio"`   // PeerMS / our faster precision
-	FP32Ratio  float64 `json:"fp32_ratio"`
-	// SideMS is the time per plan if SideBySide episodes are planned in one batch. SideRatio compares
-	// it with the peer's best, in a batch or one by one.
+	PeerMS     float64 `json:"peer_ms"`    // the peer's fastest variant, in any precision
+	Ratio      float64 `json:"ratio"`      // PeerMS over the time of our faster precision
+	FP32Ratio  float64 `json:"fp32_ratio"` // the same with both in fp32
+	// SideBySide is the number of episodes that were planned in one batch, and SideMS the
+	// time per plan. SideRatio compares it with the peer's fastest, single or batched.
 	SideBySide int         `json:"side_by_side,omitempty"`
 	SideMS     float64     `json:"side_ms,omitempty"`
 	PeerSideMS float64     `json:"peer_side_ms,omitempty"`
@@ -42,11 +42,11 @@ type Speed struct {
 	Peer       *PeerReport `json:"peer,omitempty"`
 }
 
-// benchWork is our work on a device.
+// benchWork is work of ours on a device.
 type benchWork struct {
-	once   func(context.Context) error
-	side   func(context.Context) error // planning a batch of episodes; nil: not measured
-	params int
+	once   func(context.Context) error // one step or plan
+	side   func(context.Context) error // several plans in one batch; nil if not measured
+	params int                         // number of parameters
 	free   func()
 }
 
@@ -58,12 +58,13 @@ type speedSpec struct {
 	Candidates int         `json:"candidates"`
 	Iterations int         `json:"iterations"`
 	Elites     int         `json:"elites"`
-	Side       int         `json:"side"` // episodes in one batch, 0: none
+	Side       int         `json:"side"` // episodes in one batch; 0 for none
 	Threads    int         `json:"threads"`
 	Device     string      `json:"device"`
 }
 
-// measure times work in each precision that the machine has, alternating with the peer's variants.
+// measure times work in each precision of the machine, next to the variants of the peer
+// that are compared with it. flop is the number of operations of the work.
 func (b *Bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*Speed, error) {
 	s := &Speed{Geometry: b.Geometry}
 	spec, t := b.Preset.Train, eval.Tiers()[0]
@@ -89,14 +90,16 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 	fp32 := p.of(s.Peer, string(device.FP32))
 	s.PeerMS, s.PeerSideMS = fastest(fp32, p.of(s.Peer, string(device.BF16))), p.of(s.Peer, "side")
 	s.Ratio, s.FP32Ratio, s.SideRatio = over(s.PeerMS, best), over(fp32, s.FP32MS), over(fastest(s.PeerMS, s.PeerSideMS), s.SideMS)
-	// The same number of parameters is the best sign that both programs do the same work.
+	// Times of different models are not comparable; equal numbers of parameters show that
+	// both built the same geometry.
 	if p != nil && p.hello.Params != s.Params {
 		return nil, fmt.Errorf("the peer's model has %d parameters, ours %d (hint: another version of its packages?)", p.hello.Params, s.Params)
 	}
 	return s, nil
 }
 
-// measureOne measures one precision: our work and the peer's alternate.
+// measureOne measures one precision: our work and the peer's alternate. The medians are
+// added to medians.
 func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
 	name := string(precision)
 	all := p.contenders(name)
@@ -114,7 +117,7 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 		defer w.free()
 		s.Device, s.Params = dev.Kind().String(), w.params
 		all = append([]contender{timed(name, w.once)}, all...)
-		// Batches of episodes are measured in the faster precision only.
+		// Batches of plans are measured in the faster precision only.
 		if w.side != nil && (precision == device.BF16 || !b.bf16()) {
 			all = append(append(all, timed("side", w.side)), p.contenders("side")...)
 		}
@@ -135,9 +138,10 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 	return err
 }
 
-// bf16 reports whether GEMMs in bf16 are worth timing.
+// bf16 reports whether the machine has fast GEMMs in bf16.
 func (b *Bench) bf16() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
 
+// names returns the names of contenders.
 func names(all []contender) (list []string) {
 	for _, c := range all {
 		list = append(list, c.name)
@@ -145,8 +149,8 @@ func names(all []contender) (list []string) {
 	return list
 }
 
-// setPeak sets the peak to the better of the probes around a part, in the faster precision. Only work
-// on a GPU has a probe of the GPU.
+// setPeak sets the peak from the probes around a part, for the faster precision. Probes
+// have rates of a GPU only if the work ran on it.
 func (s *Speed) setPeak(probes []Probe) {
 	for _, p := range probes {
 		fp32, bf16 := p.FP32, p.BF16
@@ -161,7 +165,7 @@ func (s *Speed) setPeak(probes []Probe) {
 	}
 }
 
-// benchTrain times one complete training step of LeWM.
+// benchTrain times one training step of LeWM.
 func benchTrain(ctx context.Context, b *Bench) (err error) {
 	m, c := b.geometry(), b.Preset.Train
 	b.report.Train, err = b.measure(ctx, "train", m.StepFLOP(c.Batch, c.Directions), func(dev device.Device) (benchWork, error) {
@@ -174,12 +178,12 @@ func benchTrain(ctx context.Context, b *Bench) (err error) {
 	return err
 }
 
-// trial returns a training of LeWM with the preset's recipe.
+// trial returns a training of LeWM with the preset's recipe, on a synthetic batch.
 func (b *Bench) trial(dev device.Device, m lewm.Config) (*train.Trial, error) {
 	return train.NewTrial(train.Options{Dev: dev, Method: model.MethodOf(model.Baseline), Model: m, Config: b.Preset.Train, Seed: 1})
 }
 
-// benchPlan times one complete CEM plan of tier T1.
+// benchPlan times one CEM plan of tier T1.
 func benchPlan(ctx context.Context, b *Bench) (err error) {
 	m, tier := b.geometry(), eval.Tiers()[0]
 	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, results.Published().Horizon)
@@ -197,6 +201,7 @@ func benchPlan(ctx context.Context, b *Bench) (err error) {
 	return err
 }
 
+// print writes the report for readers.
 func (s *Speed) print(w io.Writer, what string) {
 	fmt.Fprintf(w, "%s: %s (%.2f M parameters), %s\n", what, s.Geometry, float64(s.Params)/1e6, s.Device)
 	fmt.Fprintf(w, "  fp32 %.1f ms, bf16 %.1f ms; %.0f of %.0f GFLOP/s; peak memory %.0f and %.0f MB\n",
@@ -211,6 +216,7 @@ func (s *Speed) print(w io.Writer, what string) {
 	}
 }
 
+// print writes the times of all variants, and those that failed.
 func (r *PeerReport) print(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.MS)) {
 		fmt.Fprintf(w, "%s %.1f ms, ", name, r.MS[name])

@@ -26,13 +26,13 @@ def cube():
     return env, lambda e: e.render(camera="front_pixels")
 
 
-# PointMaze's original is in no package.
+# The reference implementation of PointMaze is not in any package.
 MAKERS = {"tworoom": two_room, "pusht": push_t, "reacher": reacher, "cube": cube}
 WORLDS = {}
 
 
 def turn(task, draw):
-    """Milliseconds of a step; resets do not count."""
+    """Returns the milliseconds of a step; resets do not count."""
     if task not in WORLDS:
         WORLDS[task] = MAKERS[task]()
     env, frame = WORLDS[task]
@@ -49,7 +49,7 @@ def turn(task, draw):
                 frame(env)
             n += 1
             if draw and time.perf_counter() - began > SPEC["seconds"]:
-                break  # drawn in software, an episode takes seconds
+                break  # with software rendering an episode takes seconds
         spent += time.perf_counter() - began
     return spent * 1e3 / n
 

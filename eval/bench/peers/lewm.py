@@ -14,7 +14,7 @@ BLOCK = M["frame_skip"] * M["action_dim"]
 
 
 class AnyEmbedder(Embedder):
-    """The original casts its input to float32, which weights in bf16 refuse."""
+    """stable-worldmodel's Embedder casts its input to float32, which fails with bf16 weights."""
 
     def forward(self, x):
         x = x.to(self.patch_embed.weight.dtype)
@@ -22,7 +22,7 @@ class AnyEmbedder(Embedder):
 
 
 def build():
-    """Returns the published modules at the requested geometry."""
+    """Returns the published modules with the geometry of the spec."""
     vit = transformers.ViTModel(transformers.ViTConfig(hidden_size=M["width"], num_hidden_layers=M["layers"], num_attention_heads=M["heads"],
         intermediate_size=M["mlp"], image_size=M["image_size"], patch_size=M["patch"]), add_pooling_layer=False, use_mask_token=False)
     d = M["dim"]
@@ -45,7 +45,8 @@ def finish():
 
 
 def in_tf32(work):
-    """Products of float32 by the tensor cores, as most train; the default is plain float32, as ours."""
+    """Runs work with float32 GEMMs on tensor cores (TF32), as most people train. The default is
+    plain float32, like ours."""
     torch.set_float32_matmul_precision("high")
     try:
         work()
@@ -58,7 +59,7 @@ def params(model):
 
 
 def compiles(f, **how):
-    """f through torch.compile, which fails only when it is called."""
+    """Returns f compiled by torch.compile. A failure surfaces only when it is called."""
     fast = torch.compile(f, **how)
 
     def call(*a):
@@ -70,12 +71,12 @@ def compiles(f, **how):
 
 
 def in_bf16(variants):
-    """The variants in bf16. Where its library of products has none for this processor, PyTorch takes them number by
-    number: a step took 23 times as long as in fp32 (AVX2), so that nobody would wait for what is no contest."""
+    """Returns the variants, which use bf16. If oneDNN has no bf16 GEMM for this CPU, PyTorch falls back to a scalar
+    loop (23 times slower than fp32 with AVX2). Such variants then fail at once instead of being measured."""
     if DEVICE.type != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return variants
 
     def refuse():
-        raise RuntimeError("PyTorch has no fast products in bf16 for this processor")
+        raise RuntimeError("PyTorch has no fast bf16 GEMM for this CPU")
 
     return dict.fromkeys(variants, refuse)

@@ -2,7 +2,7 @@ import torch
 from stable_worldmodel.data.formats.hdf5 import HDF5Dataset
 
 torch.set_num_threads(SPEC["threads"])
-LEAD_IN, COUNTED = 5, 4  # workers read two batches ahead each
+LEAD_IN, COUNTED = 5, 4  # each worker prefetches two batches
 
 
 def forever(workers):
@@ -17,7 +17,7 @@ STREAMS = {}
 
 
 def batch(workers):
-    """Milliseconds of a batch, after those that were read ahead."""
+    """Returns the milliseconds of a batch, after those that were prefetched."""
     it = STREAMS.setdefault(workers, forever(workers))
     for _ in range(LEAD_IN if workers else 1):
         next(it)

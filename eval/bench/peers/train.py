@@ -37,8 +37,8 @@ compiled = compiles(loss)
 WIDE = {"fp32": lambda: step(loss, False), "compile": lambda: step(compiled, False)}
 HALF = {"autocast": lambda: step(loss, True), "compile_autocast": lambda: step(compiled, True)}
 if DEVICE.type == "cuda":
-    # Compiling takes a minute a variant: on a GPU only the one that is fastest by default, and on demand
-    # the one that tries kernels out and keeps graphs, which takes several.
+    # Compiling takes a minute per variant. On a GPU, compile only the variant that is fastest by
+    # default and, on request, the one that autotunes kernels and uses CUDA graphs, which takes several.
     del WIDE["compile"]
     HALF["tf32"] = lambda: in_tf32(lambda: step(loss, False))
     if os.environ.get("PEER_AUTOTUNE"):
