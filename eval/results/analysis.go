@@ -16,8 +16,8 @@ const AnalysisKind = "analysis"
 // AnalysisSchema is the version of AnalysisSpec that this program writes.
 const AnalysisSchema = 1
 
-// AnalysisSpec determines an analysis of one checkpoint, and names its file, as Spec does
-// for an evaluation. Fields of the same name have the same meaning.
+// AnalysisSpec determines an analysis of one checkpoint. Fields that Spec has too have
+// the same meaning.
 type AnalysisSpec struct {
 	Schema     int     `json:"schema"`
 	Analysis   string  `json:"analysis"` // rank, spectrum, probe, rollout, dynamics or cost
@@ -30,17 +30,18 @@ type AnalysisSpec struct {
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
 	Backbone   string  `json:"backbone,omitempty"`
-	// QColumns are the columns of the task state for a data set without a task.
+	// QColumns names the columns of the task state. It is empty if the task of the data set
+	// determines them.
 	QColumns string `json:"q_columns,omitempty" text:"free"`
 	Data     string `json:"data"`
-	Device   string `json:"device" text:"free"` // kind that encoded and predicted
-	// Starts, Candidates and Noise are settings of the analysis rollout; absent in others.
+	Device   string `json:"device" text:"free"` // kind of device that encoded and predicted
+	// Starts, Candidates and Noise are those of rollouts, and absent for other analyses.
 	Starts     int    `json:"starts,omitempty"`
 	Candidates int    `json:"candidates,omitempty"`
 	Noise      string `json:"noise,omitempty"`
 }
 
-// UnmarshalJSON returns an error for a later schema, and for texts that are not valid
+// UnmarshalJSON returns an error for later schemas, and for texts that are not valid
 // names.
 func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
 	type plain AnalysisSpec
@@ -63,8 +64,7 @@ const (
 	CostAnalysis     = "cost"
 )
 
-// Results are the results of the analyses of a checkpoint. Those that were not computed
-// are nil.
+// Results are the results of a checkpoint's analyses. Those that were not run are nil.
 type Results struct {
 	Rank     []Rank
 	Spectrum *Spectrum
@@ -74,13 +74,13 @@ type Results struct {
 	Cost     *Cost
 }
 
-// Part returns a pointer to the field of an analysis, to decode its result into, and nil for
-// an unknown name.
+// Part returns a pointer to the field for the result of a named analysis, for decoding
+// JSON. It returns nil for an unknown name.
 func (r *Results) Part(name string) any {
 	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
 }
 
-// Merge replaces the results that from has.
+// Merge sets the results that from has.
 func (r *Results) Merge(from Results) {
 	if from.Rank != nil {
 		r.Rank = from.Rank
@@ -102,62 +102,60 @@ func (r *Results) Merge(from Results) {
 	}
 }
 
-// Cost is the amount of computation of a checkpoint, counted and not measured. FLOP counts
-// the operations of matrix multiplications, two per multiply-add.
+// Cost is the amount of work of a checkpoint, counted instead of measured. Operations
+// (FLOP) are those of GEMMs, with two for a multiply-add.
 type Cost struct {
 	Params     int     `json:"params"`
-	Batch      int     `json:"batch"`       // clips of a training step; 0, like the next two, if the checkpoint does not record it
-	EpochSteps int     `json:"epoch_steps"` // steps per epoch on the data set
-	StepFLOP   float64 `json:"step_flop"`
-	Tiers      []Plans `json:"tiers"` // T1 to T5, then their sum
-	// Times are measured on one machine. They are in the run file next to the cell, and no
-	// comparison reads them.
+	Batch      int     `json:"batch"`       // clips of a training step; 0 if the checkpoint does not say
+	EpochSteps int     `json:"epoch_steps"` // steps per epoch on the data set; likewise
+	StepFLOP   float64 `json:"step_flop"`   // operations of a training step; likewise
+	Tiers      []Plans `json:"tiers"`       // T1 to T5, then their sum
+	// Times are measured on one machine, so they are not part of the result. They are in the
+	// file of measured times next to the cell, which no comparison reads.
 	Times *CostTimes `json:"-"`
 }
 
-// Plans is the amount of computation of one plan by CEM at a tier.
+// Plans is the amount of work of one plan by CEM.
 type Plans struct {
 	Tier           string  `json:"tier"`
 	Candidates     int     `json:"candidates,omitempty"`
 	Iterations     int     `json:"iterations,omitempty"`
 	Rollouts       int     `json:"rollouts"`
-	PredictorCalls int     `json:"predictor_calls"` // one per candidate and block
+	PredictorCalls int     `json:"predictor_calls"` // one for each candidate and block
 	FLOP           float64 `json:"flop"`            // encoding start and goal, and all rollouts
 }
 
-// CostTimes are measured times of the work that Cost counts, medians of several rounds.
+// CostTimes are the measured times of this work on one machine, medians of several runs.
 type CostTimes struct {
 	Started string `json:"started"`
 	Host    string `json:"host"`
 	Threads int    `json:"threads"`
 	Version string `json:"version"`
-	// Recorded is the time that the training itself recorded. Step is that of an equal step
-	// on this machine.
+	// Recorded is the time that the training itself recorded. Step is that of a step of the
+	// same size on this machine.
 	Recorded *StepTime  `json:"recorded,omitempty"`
 	Step     *StepTime  `json:"step,omitempty"`
 	Plans    []PlanTime `json:"plans"` // in the order of Cost.Tiers
 }
 
-// StepTime is the duration of an optimiser step.
+// StepTime is the time of an optimizer step.
 type StepTime struct {
 	Device       string  `json:"device"`
 	MsStep       float64 `json:"ms_step"`
 	StepsPerSec  float64 `json:"steps_per_second"`
 	EpochSeconds float64 `json:"epoch_seconds"` // without validation and saving
-	// Clips is the number of clips of the step that was timed; its time was scaled to the
-	// batch. Turns is the number of repetitions. Both are absent in times that a training
-	// recorded.
+	// Clips is the number of clips in the timed step, whose time was scaled to the batch, and
+	// Turns the number of runs. Both are absent for the recorded time of a training.
 	Clips int `json:"clips,omitempty"`
 	Turns int `json:"turns,omitempty"`
 }
 
-// PlanTime is the duration of a plan for one episode, without batching.
+// PlanTime is the time of one plan, with one plan at a time.
 type PlanTime struct {
 	Tier    string  `json:"tier"`
 	Seconds float64 `json:"seconds"`
-	// Iterations is the number of iterations of the plan that was timed; its time was scaled
-	// to the tier's number. Turns is the number of repetitions. Both are absent in the sum
-	// over tiers.
+	// Iterations is the number of iterations of the timed plan, whose time was scaled to
+	// those of the tier, and Turns the number of runs. Both are absent for the sum.
 	Iterations int `json:"iterations,omitempty"`
 	Turns      int `json:"turns,omitempty"`
 }
@@ -169,9 +167,11 @@ type Analysis struct {
 	Results
 }
 
-// Number is a float64 that may be undefined: NaN in Go, null in JSON, which has no NaN.
+// Number is a float64 that may be missing. A missing number is NaN in Go and null in JSON,
+// which has no NaN.
 type Number float64
 
+// MarshalJSON writes NaN and infinities as null.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
@@ -179,6 +179,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
+// UnmarshalJSON reads null as NaN.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*n = Number(math.NaN())
@@ -187,116 +188,114 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
-// Rank is the rank alignment of a checkpoint: how well distances between latents agree with
-// distances between task states. There is one for the task state that this program uses
-// and, if the paper prints another state, one for that.
+// Rank is the alignment of distances between latents with those between task states,
+// for one choice of the task state: the state that the program uses and, where the
+// paper prints another one, that too.
 type Rank struct {
-	Q        string `json:"q,omitempty"` // "printed", or "" for the full state
-	N        int    `json:"n"`           // frames
-	Episodes int    `json:"episodes"`    // episodes of those frames
-	Pairs    int    `json:"pairs"`
+	Q        string `json:"q,omitempty"` // the task state; "" for the full one
+	N        int    `json:"n"`           // number of frames
+	Episodes int    `json:"episodes"`    // number of episodes that the frames are from
+	Pairs    int    `json:"pairs"`       // number of pairs of frames
 	Spearman Number `json:"spearman"`
 	Pearson  Number `json:"pearson"`
-	Lo       Number `json:"lo"` // 95 % interval of Spearman over episodes
+	Lo       Number `json:"lo"` // 95 % interval of Spearman, from a bootstrap of episodes
 	Hi       Number `json:"hi"`
 }
 
-// Spectrum is the PCA spectrum of latents.
+// Spectrum is the distribution of the variance of latents over principal directions.
 type Spectrum struct {
 	N             int       `json:"n"`
-	Eigenvalues   []float64 `json:"eigenvalues"` // as shares of the variance, descending
-	Variance      float64   `json:"variance"`    // total variance, by which the eigenvalues were divided
+	Eigenvalues   []float64 `json:"eigenvalues"` // shares of the variance, descending
+	Variance      float64   `json:"variance"`    // total variance, before the division
 	Participation float64   `json:"participation_ratio"`
 	EffectiveRank float64   `json:"effective_rank"`
 	Stretch       Number    `json:"stretch"` // 90th over 10th percentile of |dz| / |dq|
 }
 
-// ProbeScore is the held-out accuracy of a probe that predicts one component of the task
-// state from latents.
+// ProbeScore is the score of a probe that reads one component of the task state from
+// latents.
 type ProbeScore struct {
 	Probe     string `json:"probe"` // ridge, ridge-last (from the last components) or mlp
-	K         int    `json:"k"`     // number of latent components that it uses
+	K         int    `json:"k"`     // number of principal components that it reads
 	Component string `json:"component"`
 	R2        Number `json:"r2"`
 	SD        Number `json:"sd"`             // over ten seeds, for mlp-seeds
-	Note      string `json:"note,omitempty"` // why R2 is undefined, or K is not the requested one
+	Note      string `json:"note,omitempty"` // why R2 is missing, or K is not the requested number
 }
 
-// Probe is the result of all probes of a checkpoint, on N frames.
+// Probe is the result of all probes on N frames.
 type Probe struct {
 	N      int          `json:"n"`
 	Scores []ProbeScore `json:"scores"`
 }
 
-// Channel measures how well one cost of candidate plans orders them, judged by a second
-// cost. Its values are means over starts.
+// Channel compares the order of candidates by one cost with that by another. Values are
+// means over starts.
 type Channel struct {
 	Tau         float64 `json:"tau"`          // Kendall's tau-b
-	Regret      float64 `json:"regret"`       // rank of the first cost's best candidate by the second: 0 best, 1 worst
-	EliteRegret float64 `json:"elite_regret"` // mean rank of the first cost's elites by the second
-	Overlap     float64 `json:"overlap"`      // share of elites that are elites of both
+	Regret      float64 `json:"regret"`       // rank, in the second order, of the first one's best candidate: 0 best, 1 worst
+	EliteRegret float64 `json:"elite_regret"` // mean rank, in the second order, of the first one's elites
+	Overlap     float64 `json:"overlap"`      // share of the first one's elites that are elites of the second
 }
 
-// Rollout is the quality of a model's predictions over a planning horizon, measured by
-// executing candidate plans in the simulator.
+// Rollout is the quality of a model's predictions for random candidates, compared with
+// the simulator (docs/sources.md#rollout-quality).
 type Rollout struct {
-	RollErr     float64   `json:"rollerr"` // mean squared error of the last predicted latent, divided by Scale
+	RollErr     float64   `json:"rollerr"` // squared error of the last latent over Scale
 	Tau         float64   `json:"tau"`     // Predicted.Tau
-	Starts      int       `json:"starts"`  // starts that were evaluated, without Dropped
+	Starts      int       `json:"starts"`  // number of starts with a result
 	Dropped     []Dropped `json:"dropped"`
-	Candidates  int       `json:"candidates"`
-	Scale       float64   `json:"scale"`       // mean squared distance between two reached latents: 2 tr Cov
-	ScaleSample float64   `json:"scale_pairs"` // the same, estimated from 20,000 random pairs
-	Met         int       `json:"met"`         // candidates that reached the goal before their last step
-	// Predicted judges predicted costs by the costs of the encoded frames that were reached:
-	// the error of the predictor. Encoded judges the latter by the distance in the
-	// simulator: the error of the latent geometry. Total judges predicted costs by the
-	// distance in the simulator.
-	Predicted Channel    `json:"predicted"`
-	Encoded   Channel    `json:"encoded"`
-	Total     Channel    `json:"total"`
+	Candidates  int       `json:"candidates"`  // for each start
+	Scale       float64   `json:"scale"`       // mean squared distance of two reached latents: 2 tr Cov
+	ScaleSample float64   `json:"scale_pairs"` // the same from 20,000 random pairs
+	Met         int       `json:"met"`         // candidates that met the goal before their end
+	// Three costs order the candidates: that of the predicted latents, that of the encoded
+	// reached frames, and the distance in the simulator.
+	Predicted Channel    `json:"predicted"` // predicted latents compared with reached ones
+	Encoded   Channel    `json:"encoded"`   // reached latents compared with the simulator
+	Total     Channel    `json:"total"`     // predicted latents compared with the simulator
 	PerStart  []PerStart `json:"per_start"`
 }
 
 // Dropped is a start that has no result, and why.
 type Dropped struct {
-	Start  int    `json:"start"` // number of the start, from 0
+	Start  int    `json:"start"` // index of the start, from 0
 	Reason string `json:"reason"`
 }
 
-// PerStart is the result of one start. Comparisons of checkpoints pair them.
+// PerStart has the numbers of one start, by which tests pair methods.
 type PerStart struct {
 	Start int     `json:"start"`
 	Error float64 `json:"error"` // mean squared error of the last latent
 	Tau   float64 `json:"tau"`
 }
 
-// Dynamics is the error of open-loop predictions on recorded episodes. Errors are mean
-// squared distances between latents, divided by Scale.
+// Dynamics is the error of predictions along recorded episodes, without a simulator.
+// Errors are mean squared distances of latents, divided by Scale.
 type Dynamics struct {
 	Clips    int     `json:"clips"`
 	Scale    float64 `json:"scale"` // mean squared distance between two latents
 	PerBlock []Block `json:"per_block"`
 }
 
-// Block is the error of predictions a number of blocks ahead.
+// Block is the error after a number of blocks.
 type Block struct {
 	Blocks       int     `json:"blocks"`
 	Error        float64 `json:"error"`
-	NoChange     float64 `json:"no_change"`     // error of predicting no change
-	OtherActions float64 `json:"other_actions"` // error of the model given the actions of another clip
+	NoChange     float64 `json:"no_change"`     // error of the first latent, as if nothing changed
+	OtherActions float64 `json:"other_actions"` // error of the model with another clip's actions
 }
 
-// Line is a result as JSON and tables list it: the checkpoint, and a Rank, Spectrum,
-// ProbeLine, Rollout, Dynamics or CostLine.
+// Line is one result in lists of JSON and in tables.
 type Line struct {
 	Task   string `json:"task"`
-	Method Arm    `json:"method"` // possibly with variants, such as scale@half
+	Method Arm    `json:"method"` // including variants, such as scale@half
 	Seed   int    `json:"seed"`
-	Result any    `json:"-"`
+	// Result is a Rank, Spectrum, ProbeLine, Rollout, Dynamics or CostLine.
+	Result any `json:"-"`
 }
 
-// MarshalJSON writes the keys of the line and those of its result in one object.
+// MarshalJSON returns one object with the keys of the line and of its result.
 func (l Line) MarshalJSON() ([]byte, error) {
 	type plain Line
 	of, err := json.Marshal(plain(l))
@@ -304,21 +303,21 @@ func (l Line) MarshalJSON() ([]byte, error) {
 	return slices.Concat(of[:len(of)-1], []byte(","), result[1:]), cmp.Or(err, err2)
 }
 
-// ProbeLine is a probe's score with the number of frames. CostLine is a cost with its
-// measured times.
 type (
+	// ProbeLine is a probe's score with the number of frames.
 	ProbeLine struct {
 		N int `json:"n"`
 		ProbeScore
 	}
+	// CostLine is a cost with its measured times, which the cell does not have.
 	CostLine struct {
 		Cost
 		Times *CostTimes `json:"times"`
 	}
 )
 
-// AddTo appends the results of one checkpoint to lines, which has the lines of all
-// checkpoints by analysis. The fields of the argument of describe the checkpoint.
+// AddTo adds the results of one checkpoint to lines, which has a list for each
+// analysis. of describes the checkpoint.
 func (r Results) AddTo(lines map[string][]Line, of Line) {
 	add := func(name string, result any) {
 		of.Result = result
@@ -337,7 +336,7 @@ func (r Results) AddTo(lines map[string][]Line, of Line) {
 	}
 	if r.Rollout != nil {
 		x := *r.Rollout
-		x.Dropped = append([]Dropped{}, x.Dropped...) // [] in JSON, never null
+		x.Dropped = append([]Dropped{}, x.Dropped...) // [] in JSON instead of null
 		add(RolloutAnalysis, x)
 	}
 	if r.Dynamics != nil {

@@ -12,14 +12,15 @@ import (
 	"scalewm/model"
 )
 
-// Arm is the name of who acts in a cell: METHOD[@VARIANT...] or WRAPPER@ARM, such as
-// "scale@half@w=0.3" or "topk=8@lewm". The method is the first part that is in the table
-// of methods, or the first part if none is. Wrappers and Variants are the parts before and
-// after it, joined by "@".
+// Arm names who acts in a cell, in the form METHOD[@VARIANT...] or WRAPPER@ARM: the
+// part after the first @ of the latter is an arm again. Examples are "scale@half@w=0.3"
+// and "topk=8@lewm". The method is the first part that is in the table of methods, or
+// the first part if none is. Wrappers and Variants contain the parts before and after
+// it, separated by @.
 type Arm struct{ Wrappers, Method, Variants string }
 
-// ParseArm parses the name of an arm. It returns an error for names that
-// safefile.CheckName rejects, and for empty parts.
+// ParseArm parses an arm's name. It returns an error for names that safefile.CheckName
+// rejects, and for empty parts.
 func ParseArm(name string) (Arm, error) {
 	if err := safefile.CheckName(name); err != nil {
 		return Arm{}, fmt.Errorf("the arm %q: %w", name, err)
@@ -31,6 +32,7 @@ func ParseArm(name string) (Arm, error) {
 	return armOf(parts), nil
 }
 
+// armOf returns the arm with the given parts of a name.
 func armOf(parts []string) Arm {
 	at := max(0, slices.IndexFunc(parts, func(p string) bool { _, err := model.LookUp(p); return err == nil }))
 	return Arm{strings.Join(parts[:at], "@"), parts[at], strings.Join(parts[at+1:], "@")}
@@ -41,9 +43,10 @@ func (a Arm) String() string {
 	return strings.Join(slices.DeleteFunc([]string{a.Wrappers, a.Method, a.Variants}, func(s string) bool { return s == "" }), "@")
 }
 
-// MarshalText and UnmarshalText represent an arm by its name in JSON.
+// MarshalText returns the name, which represents the arm in JSON.
 func (a Arm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
+// UnmarshalText parses a name. The empty text is the zero Arm.
 func (a *Arm) UnmarshalText(b []byte) (err error) {
 	if len(b) > 0 {
 		*a, err = ParseArm(string(b))
@@ -51,18 +54,18 @@ func (a *Arm) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// With returns the arm with a further variant.
+// With returns the arm with a variant appended.
 func (a Arm) With(variant string) Arm {
 	a.Variants = strings.TrimPrefix(a.Variants+"@"+variant, "@")
 	return a
 }
 
-// WeightVariant returns the variant that stands for another weight of the method's own loss
-// term, such as "w=0.3".
+// WeightVariant returns the variant of a training with another weight of the method's
+// loss term.
 func WeightVariant(weight float64) string { return "w=" + strconv.FormatFloat(weight, 'g', -1, 64) }
 
-// Entry returns the method's entry in the table of methods. A Python policy has no family,
-// whatever its name, because it does not search with a model of ours.
+// Entry returns the method's row in the table of methods. A Python policy never
+// searches with a model, whatever its name.
 func (a Arm) Entry() model.Method {
 	m := model.MethodOf(a.Method)
 	if first, _, _ := strings.Cut(a.Variants, "@"); first == PythonPolicy {
@@ -74,17 +77,18 @@ func (a Arm) Entry() model.Method {
 // Plans reports whether the arm searches with a model.
 func (a Arm) Plans() bool { return a.Entry().Plans() }
 
-// Floor reports whether the arm is a control that every method should beat.
+// Floor reports whether the arm is a floor, which every method should exceed.
 func (a Arm) Floor() bool { return a.Entry().Floor }
 
-// CompareArms orders arms as in tables: by method, the plain method before its variants.
+// CompareArms orders arms as tables do: by the table of methods, and each method before
+// its variants.
 func CompareArms(a, b Arm) int {
 	return cmp.Or(model.CompareMethods(a.Method, b.Method), strings.Compare(a.String(), b.String()))
 }
 
-// Arm returns the arm of the cell: the method, with its task state and the weight of its own
-// loss term as variants if they are not the defaults. For a model in Python the kind is a
-// variant, as in "mine@policy".
+// Arm returns who acts in the spec's cell. The task state that its loss read and the
+// weight of its loss term are variants if they differ from the method's defaults. For a
+// Python model the variant states its kind, as in "mine@policy".
 func (s Spec) Arm() Arm {
 	a := Arm{Method: s.Method}
 	if s.Python != "" {

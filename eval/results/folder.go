@@ -10,35 +10,37 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Folder is the path of a results folder. Its methods return the path of everything inside
-// it; no other code composes these names. If Folder is "", paths are relative to it.
+// Folder is the path of a results folder. Its methods return the paths of everything
+// inside it, so no other code composes such names. They are relative if the folder is
+// "".
 type Folder string
 
 // Names of folders and files inside a results folder.
 const (
-	CellsDir   = "cells"
-	TrainDir   = "train"
-	GatesDir   = "gates"
-	FilmsDir   = "watch"
-	JobsDir    = "jobs"
-	ConfigName = "config.toml"
-	// Imagined is used instead of a tier in the names of films that show predictions.
+	CellsDir   = "cells"       // results of evaluations and analyses
+	TrainDir   = "train"       // trainings
+	GatesDir   = "gates"       // comparisons of drawn with recorded frames
+	FilmsDir   = "watch"       // films of episodes
+	JobsDir    = "jobs"        // scripts and logs of a batch system
+	ConfigName = "config.toml" // the preset
+	// Imagined replaces the tier in the names of films of predictions.
 	Imagined = "imagined"
 )
 
+// join returns a path inside the folder.
 func (f Folder) join(parts ...string) string {
 	return filepath.Join(append([]string{string(f)}, parts...)...)
 }
 
-// Data returns the path of the data set of a task.
+// Data returns the path of a task's data set.
 func (f Folder) Data(task string) string { return f.join("data", task+".h5") }
 
-// Training returns the folder of an arm's training.
+// Training returns the folder of an arm's training with a seed.
 func (f Folder) Training(task string, arm Arm, seed int64) string {
 	return f.join(TrainDir, fmt.Sprintf("%s-%s-s%d", task, arm, seed))
 }
 
-// Trainings returns the folder that contains all trainings.
+// Trainings returns the folder of all trainings.
 func (f Folder) Trainings() string { return f.join(TrainDir) }
 
 // Cells returns the store of cells.
@@ -47,26 +49,28 @@ func (f Folder) Cells() cell.Store { return cell.Store{Dir: f.join(CellsDir)} }
 // Sets returns the folder of the evaluation sets.
 func (f Folder) Sets() string { return f.join("sets") }
 
-// Set returns the file of an evaluation set with a hash.
+// Set returns the file of an evaluation set. The hash of its episodes is part of the name, so
+// sets of different data do not overwrite one another.
 func (f Folder) Set(task, name, hash string) string {
 	return f.join("sets", task+"-"+name+"-"+hash+".json")
 }
 
-// Gate returns the file of a task's render gate.
+// Gate returns the file with the verdict on a task's frames.
 func (f Folder) Gate(task string) string { return f.join(GatesDir, task+".json") }
 
-// Film returns the film of an arm at a tier, or of its predictions at Imagined.
+// Film returns the film of an arm's episode at a tier or, for Imagined, of its
+// predictions.
 func (f Folder) Film(task string, arm Arm, tier string) string {
 	return f.join(FilmsDir, fmt.Sprintf("%s-%s-%s.gif", task, arm, tier))
 }
 
-// Jobs returns the folder of batch scripts and logs.
+// Jobs returns the folder of a batch system's scripts and logs.
 func (f Folder) Jobs() string { return f.join(JobsDir) }
 
+// trainingName matches names that Training composes. Tasks have no dash; arms may.
 var trainingName = regexp.MustCompile(`^([^-]+)-(.+)-s(\d+)$`)
 
-// ParseTraining parses the name of a training's folder, <task>-<arm>-s<seed>. ok is false for
-// any other name.
+// ParseTraining parses the name of a training's folder, <task>-<arm>-s<seed>.
 func ParseTraining(name string) (task string, arm Arm, seed int, ok bool) {
 	m := trainingName.FindStringSubmatch(name)
 	if m == nil || safefile.CheckName(m[1]) != nil {

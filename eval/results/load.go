@@ -13,31 +13,31 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Contents is what was read from a results folder.
+// Contents are the contents of a results folder.
 type Contents struct {
 	Cells    []Cell            // sorted by ID
 	Analyses []Analysis        // sorted by ID
-	Gates    []Gate            // render gates of the tasks
-	Runs     map[string]Run    // measured times by cell ID; cells may lack them
-	Paths    map[string]string // files of cells and analyses by ID
-	Torn     []string          // files that are incomplete cells or have impossible rows, and why
+	Gates    []Gate            // one for each task whose frames were compared
+	Runs     map[string]Run    // measured times by cell ID; not all cells have them
+	Paths    map[string]string // files of cells and analyses, by ID
+	Torn     []string          // damaged cells and cells with impossible rows, and why
 	Problems []string          // other files that could not be read, and why
 	Curves   []Curve           // set by AddMedia
 	Clips    []Clip            // set by AddMedia
 }
 
-// Load reads all cells, analyses and render gates in the folders at or below dir. Nothing
-// damaged makes it fail: such files are listed in Torn and Problems, and the report shows
-// them. Load fails if dir does not exist, or if a cell exists twice with different
-// results. Equal copies count once, so that folders of several shards can be read
-// together.
+// Load reads all cells in the folders named CellsDir at or below dir. A damaged file does not
+// cause an error; it is listed in Torn or Problems. Load returns an error if dir does not
+// exist, or if a cell exists twice with different results. Equal copies, which merged shards
+// have, count once.
 func Load(ctx context.Context, dir string) (Contents, error) {
 	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}}
 	sums := map[string]string{} // by ID
 	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
-			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) { // the walk reports unreadable folders itself
+			// The walk itself reports folders without permission.
+			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
@@ -71,8 +71,8 @@ func (f *Contents) addGate(path string) {
 	f.Gates = append(f.Gates, g)
 }
 
-// readStore adds the cells of one store. A cell may be in several stores; it counts once,
-// and must have the same content in all of them. sums has the SHA-256 of each cell by ID.
+// readStore adds the cells of one store. sums has the checksums of cells that were read
+// before, by ID.
 func (f *Contents) readStore(ctx context.Context, s cell.Store, sums map[string]string) error {
 	return s.Each(ctx, func(e cell.Entry, err error) error {
 		if err != nil {
@@ -101,6 +101,7 @@ func (f *Contents) readStore(ctx context.Context, s cell.Store, sums map[string]
 	})
 }
 
+// addAnalysis reads an analysis and, for the cost, its measured times.
 func (f *Contents) addAnalysis(s cell.Store, e cell.Entry) error {
 	a := Analysis{ID: e.ID}
 	if err := e.Into(&a.Spec, nil); err != nil {
@@ -119,7 +120,7 @@ func (f *Contents) addAnalysis(s cell.Store, e cell.Entry) error {
 	return nil
 }
 
-// add reads one cell and its measured times.
+// add reads an evaluation cell and its measured times.
 func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	c := Cell{ID: e.ID}
 	if err := e.Into(&c.Spec, &c.Result); err != nil {
@@ -128,7 +129,8 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	if err := c.checkAt(e.Path()); err != nil {
 		return err
 	}
-	c.Result.Rows = slices.Clone(c.Result.Rows) // without the spare capacity that decoding leaves: a folder may have 10^5 cells
+	// Decoding leaves spare capacity, which is considerable over thousands of cells.
+	c.Result.Rows = slices.Clone(c.Result.Rows)
 	f.Cells = append(f.Cells, c)
 	var run Run
 	if f.readRun(s, e.ID, &run) {
@@ -137,8 +139,8 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	return nil
 }
 
-// readRun reads the measured times of a cell into run, and reports whether it has any. A
-// damaged file is a problem of the folder.
+// readRun reads the measured times of a cell, and reports whether it has any. Damaged
+// ones are added to Problems.
 func (f *Contents) readRun(s cell.Store, id string, run any) bool {
 	err := s.LoadRun(id, run)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

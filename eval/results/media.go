@@ -13,7 +13,7 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// Curve is the metrics of one training.
+// Curve has the metrics of one training.
 type Curve struct {
 	Task string
 	Arm  Arm
@@ -21,16 +21,17 @@ type Curve struct {
 	Rows []metrics.Row
 }
 
-// Clip is a film of one episode.
+// Clip is an animation of one episode.
 type Clip struct {
-	Task string // "" if the name of the file lacks it
+	Task string // "" if the name of the file does not state it
 	Arm  Arm
 	Tier string // "" for arms that do not plan
 	GIF  []byte
 }
 
-// AddMedia reads the training metrics and films at or below dir, the folder that Load read.
-// Files that cannot be shown are added to Problems.
+// AddMedia reads the training metrics and films at or below dir, the folder that Load
+// read. Files that cannot be used are added to Problems. It is separate from Load
+// because only the report shows them, and films are large.
 func (c *Contents) AddMedia(ctx context.Context, dir string) error {
 	_, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		var err error
@@ -58,8 +59,8 @@ func (c *Contents) AddMedia(ctx context.Context, dir string) error {
 // Unread returns the files that could not be used, and why.
 func (c *Contents) Unread() []string { return slices.Concat(c.Torn, c.Problems) }
 
-// Only removes the cells and analyses whose ids are not given, and the curves, films and
-// render gates that belong to no remaining arm or task.
+// Only restricts the contents to the cells with these ids, and to the curves, films and
+// gates of their arms and tasks.
 func (c *Contents) Only(ids map[string]bool) {
 	type arm struct {
 		task string
@@ -69,7 +70,9 @@ func (c *Contents) Only(ids map[string]bool) {
 	seeds, arms, tasks := map[arm]bool{}, map[arm]bool{}, map[string]bool{}
 	c.Cells = slices.DeleteFunc(c.Cells, func(x Cell) bool { return !ids[x.ID] })
 	for _, x := range c.Cells {
-		for _, name := range []Arm{{Method: x.Spec.Method}, x.Spec.Arm()} { // the folder of a preset's default variant has only the method in its name
+		// The folder of a training has the method alone in its name if a preset trained it
+		// with other defaults, so accept the arm with and without its variants.
+		for _, name := range []Arm{{Method: x.Spec.Method}, x.Spec.Arm()} {
 			seeds[arm{x.Spec.Task, name, x.Spec.TrainSeed}], arms[arm{task: x.Spec.Task, arm: name}] = true, true
 		}
 		tasks[x.Spec.Task] = true
@@ -80,8 +83,8 @@ func (c *Contents) Only(ids map[string]bool) {
 	c.Gates = slices.DeleteFunc(c.Gates, func(g Gate) bool { return !tasks[g.Task] })
 }
 
-// addCurve reads the metrics in a training's folder. It ignores folders whose name is not that
-// of a training in a grid.
+// addCurve reads the metrics of a training's folder. Folders whose names
+// Folder.Training does not compose are ignored.
 func (c *Contents) addCurve(dir string) (err error) {
 	task, arm, seed, ok := ParseTraining(filepath.Base(dir))
 	if !ok {
@@ -94,7 +97,7 @@ func (c *Contents) addCurve(dir string) (err error) {
 	return err
 }
 
-// addClip reads a film. The name of its file is that of Folder.Film, possibly without the
+// addClip reads a film with a name that Folder.Film composes, or the same without the
 // task.
 func (c *Contents) addClip(path string) (err error) {
 	var f Clip
@@ -120,16 +123,17 @@ func (c *Contents) addClip(path string) (err error) {
 		return fmt.Errorf("reading the clip: %w (hint: the page lacks it)", err)
 	}
 	if !bytes.HasPrefix(f.GIF, []byte("GIF8")) {
-		return fmt.Errorf("reading the clip %s: it is no GIF (hint: make it again)", path)
+		return fmt.Errorf("reading the clip %s: it is not a GIF (hint: create it again)", path)
 	}
 	c.Clips = append(c.Clips, f)
 	return nil
 }
 
-// PaperTasks are the paper's tasks, in its order.
+// PaperTasks are the tasks of the paper, in its order.
 var PaperTasks = []string{"pusht", "reacher", "cube", "tworoom", "pointmaze"}
 
-// CompareTasks orders tasks as the paper does. Other tasks follow in alphabetical order.
+// CompareTasks orders tasks as the paper does. Other tasks are last, in alphabetical
+// order.
 func CompareTasks(a, b string) int {
 	place := func(task string) int { return slices.Index(append(slices.Clip(PaperTasks), task), task) }
 	return cmp.Or(place(a)-place(b), strings.Compare(a, b))

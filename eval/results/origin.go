@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// SetHash is the fingerprint of an evaluation set of a task.
+// SetHash is the hash of the episodes of a task's evaluation set.
 type SetHash struct{ Task, Set, Hash string }
 
-// Origin summarises where the cells of a folder come from, for the report. Lists are sorted.
+// Origin describes where the cells of a folder come from. Lists are sorted and have no
+// repetitions.
 type Origin struct {
 	Protocols, Devices, Data, Versions []string
 	First, Last                        string  // start times of the first and last evaluation
@@ -19,7 +20,7 @@ type Origin struct {
 	SetHashes                          []SetHash
 }
 
-// Origin collects the origin of all cells.
+// Origin summarizes the origin of the cells.
 func (c *Contents) Origin() Origin {
 	var o Origin
 	protocols, devices, data, versions, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[SetHash]bool{}

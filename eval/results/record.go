@@ -1,15 +1,15 @@
-// Package results defines what evaluations and analyses write down, and reads it back:
-// the spec of a cell ([Spec], [AnalysisSpec]), its rows and results, and its measured
-// times.
+// Package results defines what a results folder contains, and how everything in it is named:
+// cells of evaluations and analyses, training curves, films, arms, and the rules of an
+// evaluation. The runner and the analyses write these types; statistics and the report read
+// them. The package does not depend on how they are computed.
 //
-// The evaluation code writes cells; package infer and the report read a folder of them
-// as [Contents], by [Load]. [Folder] owns the names of all files in a results folder,
-// [Arm] the names of arms, and [Settings] the table of the settings of an evaluation. The
-// package neither computes results nor compares them.
+// The main types are Spec and Result (a cell of an evaluation), AnalysisSpec and Results (of
+// an analysis), Arm (who acts), Rules (the settings of an evaluation) with the table
+// Settings, Folder (paths) and Contents (everything that Load reads).
 //
-// A spec determines a result: its canonical JSON is hashed to the name of the cell's file.
-// Adding a field without omitempty, or changing what a value means, would therefore
-// rename every existing cell.
+// A Spec determines a cell: its canonical JSON is hashed to the cell's id. New fields must
+// therefore be omitted in JSON when they are zero, and zero must mean what the program did
+// before, or all existing cells would lose their names.
 package results
 
 import (
@@ -33,77 +33,78 @@ const (
 	CEM     = "cem"
 	ICEM    = "icem"
 	MPPI    = "mppi"
-	Descent = "gd" // gradient descent; not in the default grid
-	// StockMPPI names the table of MPPI at the stock temperature in reports on folders that
-	// have MPPI at a tuned temperature too. No cell has it.
+	Descent = "gd" // gradient descent, not part of the default grid
+	// StockMPPI names the table of MPPI at the stock temperature, if a folder has MPPI at a
+	// chosen temperature too.
 	StockMPPI = "mppi-stock"
 )
 
-// MPPI's temperature (docs/sources.md#mppi-temperature). StockTemperature is the default of
-// stable-worldmodel, which the paper uses for DINO-WM in every table. Other temperatures are
-// tuned on TuningSet, so tables with a tuned temperature leave that set out.
+// MPPI's temperature (docs/sources.md#mppi-temperature).
 const (
+	// StockTemperature is the default of stable-worldmodel. DINO-WM has it in every table.
 	StockTemperature = 0.5
-	TuningSet        = "s101"
+	// TuningSet is the evaluation set on which other temperatures are chosen. Tables of a
+	// chosen temperature do not include it.
+	TuningSet = "s101"
 )
 
-// Values of fields of a Spec, and the words for values that a Spec leaves empty.
+// Values of fields of a Spec, or words for empty ones.
 const (
-	RawClip      = "raw"       // Clip: z-scored actions to the task's raw bounds, as published
+	RawClip      = "raw"       // Clip: iCEM clips to the task's own bounds, as published
 	FullPool     = "full"      // Pool: all valid starts
-	MinusOnePool = "minus-one" // Pool as published, "" in a Spec: all valid starts but the last
-	DefaultQ     = "full"      // Q: the task state that presets train with
+	MinusOnePool = "minus-one" // Pool: all but the last one, as published; "" in a Spec
+	DefaultQ     = "full"      // Q: the task state with which presets train
 )
 
 // Spec determines an evaluation cell: one arm on one set at one tier. The hash of its
-// canonical JSON is the cell's id. The table in fields.go of package infer says what role
-// each field has in comparisons (place, arm or setting).
+// canonical JSON is the cell's id. The table of fields in package infer states the role
+// of each field in comparisons.
 type Spec struct {
 	Schema    int    `json:"schema"`
 	Task      string `json:"task"`
-	Method    string `json:"method"` // in the table of package model, or the name of a model in Python
+	Method    string `json:"method"` // of the table in package model, or the name of a Python model
 	TrainSeed int    `json:"train_seed"`
 	Weights   string `json:"weights"` // SHA-256 of the weights file, "" for random
-	// Recipe is a hash of the training recipe and the geometry. All tasks, methods and
-	// seeds of a preset have the same one. Q is the task state that the method's loss was
-	// computed from, and LossWeight the weight of that loss term. Each is absent if the
-	// checkpoint does not record it or the method has none.
+	// Recipe is a hash of the training recipe and the geometry, equal for all tasks, methods
+	// and seeds of a preset. Q is the task state that the method's loss read, and LossWeight
+	// the weight of that loss term. Each is absent if the checkpoint does not state it or has
+	// none.
 	Recipe     string  `json:"recipe,omitempty"`
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
-	Backbone   string  `json:"backbone,omitempty"` // SHA-256 of a frozen encoder's weights; absent for trained encoders
-	// Python is the kind of a model in Python, followed by WithProposal if another object
-	// proposed the solver's initial mean. It is absent for checkpoints.
+	Backbone   string  `json:"backbone,omitempty"` // SHA-256 of a frozen encoder's weights; absent if the encoder was trained
+	// Python is the kind of a Python model (see PythonWorld), followed by WithProposal if
+	// another model proposed the solver's first mean. It is absent for checkpoints.
 	Python string `json:"python,omitempty"`
-	// Code is a hash of the source of a model in Python, which may change while the weights
-	// stay the same. It is absent for checkpoints, and in cells that earlier versions wrote.
+	// Code is a hash of a Python model's code, which can change without its weights. It is
+	// absent for checkpoints, and in cells of programs that did not record it.
 	Code       string `json:"code,omitempty"`
 	Data       string `json:"data"`   // fingerprint of the data set
-	Solver     string `json:"solver"` // "" for random and for policies, which do not search
-	Tier       string `json:"tier"`   // as Solver
+	Solver     string `json:"solver"` // "" for random actions and policies, which do not search
+	Tier       string `json:"tier"`   // likewise
 	Candidates int    `json:"candidates"`
 	Iterations int    `json:"iterations"`
 	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
-	// Actions is "checkpoint" if actions are scaled by the moments of the checkpoint's
-	// training data, and those differ from the data set's. It is absent otherwise.
+	// Actions is "checkpoint" if plans are scaled by the checkpoint's own moments of actions
+	// and these differ from the data set's. Otherwise it is absent.
 	Actions  string `json:"actions,omitempty"`
-	Set      string `json:"set"`      // such as s101
+	Set      string `json:"set"`      // name, such as s101
 	SetHash  string `json:"set_hash"` // fingerprint of the drawn episodes
 	Episodes int    `json:"episodes"`
-	Rules           // only the settings that apply to the arm, see Rules.Of
+	Rules           // only those that apply to the arm, see Rules.Of
 }
 
-// Kinds of models in Python, see Spec.Python.
+// Kinds of Python models, see Spec.
 const (
 	PythonWorld  = "world"  // encodes frames and predicts latents
-	PythonCost   = "cost"   // returns the costs of candidate plans
-	PythonPolicy = "policy" // returns a plan, without a search of ours
+	PythonCost   = "cost"   // returns the costs of plans
+	PythonPolicy = "policy" // returns actions, without a search
 	WithProposal = "-proposal"
 )
 
-// UnmarshalJSON returns an error for a spec of another schema, and for texts that are not
-// valid names: they become parts of paths, tables and pages, and the file may come from
-// anybody.
+// UnmarshalJSON returns an error for a spec of another schema, whose fields could have
+// another meaning, and for texts that are not valid names, because texts of a spec become
+// parts of paths, tables and pages.
 func (s *Spec) UnmarshalJSON(b []byte) error {
 	type plain Spec
 	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
@@ -121,37 +122,38 @@ type Row struct {
 	Trajectory     int     `json:"trajectory"` // episode of the data set
 	Start          int     `json:"start"`      // row within it
 	Success        bool    `json:"success"`
-	Steps          int     `json:"steps"` // first successful env step (from 1), else the budget
-	Replans        int     `json:"replans"`
-	PredictorCalls int     `json:"forwards"` // over all plans: one per candidate and block, or per plan of a policy or proposal
+	Steps          int     `json:"steps"`    // first successful env step (from 1), or the budget
+	Replans        int     `json:"replans"`  // number of plans
+	PredictorCalls int     `json:"forwards"` // over all plans: one for each candidate and block, and one for each plan of a policy or proposal
 	PlannerSeed    uint32  `json:"planner_seed"`
 	PreSolved      bool    `json:"pre_solved"` // the start already meets the goal
 	NaNCosts       int     `json:"nan_costs"`  // costs over all plans that were NaN or +Inf
 	PlanCost       float64 `json:"plan_cost"`  // reported cost of the first plan
-	// Diverged says why the simulation ended the episode, which then failed.
+	// Diverged is the reason why the simulation ended the episode, which counts as a failure.
 	Diverged string `json:"diverged,omitempty"`
 }
 
-// Result is the part of a cell file that the Spec determines.
+// Result is the content of a cell file in addition to its Spec.
 type Result struct {
-	Device string `json:"device"` // device.Kind
+	Device string `json:"device"` // a device.Kind as text
 	Rows   []Row  `json:"rows"`
 }
 
-// Cell is a cell that was read from a store. ID is the name of its file.
+// Cell is a finished evaluation cell.
 type Cell struct {
 	ID     string
 	Spec   Spec
 	Result Result
 }
 
-// Check returns an error that wraps cell.ErrTorn if no evaluation of the cell's spec could
-// have its rows: a wrong number of episodes, an episode twice, more steps than the budget,
-// more costs than were computed. A limit that the spec lacks (0) is not checked.
+// Check returns an error that wraps cell.ErrTorn if no evaluation of the cell's spec
+// could have produced its rows. The checksum of a file only protects against damage;
+// this also protects statistics against edited or foreign files. A limit that the spec
+// lacks (0) is not checked.
 func (c Cell) Check() error {
 	s, seen := c.Spec, map[int]bool{}
 	if n := len(c.Result.Rows); n == 0 || s.Episodes != 0 && n != s.Episodes {
-		return fmt.Errorf("%w: it has the rows of %d episodes, and its set %d", cell.ErrTorn, n, s.Episodes)
+		return fmt.Errorf("%w: it has rows of %d episodes, and its set has %d", cell.ErrTorn, n, s.Episodes)
 	}
 	if min(s.Budget, s.Candidates, s.Iterations, s.Elites, s.Horizon) < 0 {
 		return fmt.Errorf("%w: its spec has a negative number", cell.ErrTorn)
@@ -163,9 +165,9 @@ func (c Cell) Check() error {
 		case min(r.Episode, r.Trajectory, r.Start, r.Steps, r.Replans, r.PredictorCalls, r.NaNCosts) < 0:
 			why = "has a negative number"
 		case seen[r.Episode]:
-			why = "appears twice"
+			why = "occurs twice"
 		case s.Episodes != 0 && r.Episode >= s.Episodes:
-			why = fmt.Sprintf("is not in the set, which has %d", s.Episodes)
+			why = fmt.Sprintf("is not one of the set's %d", s.Episodes)
 		case s.Budget != 0 && (r.Steps < 1 || r.Steps > s.Budget):
 			why = fmt.Sprintf("has %d steps, and its budget is %d", r.Steps, s.Budget)
 		case r.Success && r.Diverged != "":
@@ -190,16 +192,16 @@ func Read(store cell.Store, id string) (Cell, error) {
 	return c, c.checkAt(store.Path(id))
 }
 
+// checkAt is Check with the path of the file in the error.
 func (c Cell) checkAt(path string) error {
 	if err := c.Check(); err != nil {
-		return fmt.Errorf("reading cell %s: %w (hint: delete the file and run the command that made it again)", path, err)
+		return fmt.Errorf("reading cell %s: %w (hint: delete the file, and repeat the command that wrote it)", path, err)
 	}
 	return nil
 }
 
-// Run is the content of <id>.run.json next to a cell: times, host, date and version. It
-// differs between equal evaluations, so it is not part of the cell, and no comparison
-// reads it. Times are in seconds unless the name says otherwise.
+// Run is the content of <id>.run.json: times, host and date of an evaluation. They are
+// not part of the cell, because equal evaluations must give equal files.
 type Run struct {
 	Started    string  `json:"started"`
 	Host       string  `json:"host"`
@@ -208,13 +210,13 @@ type Run struct {
 	Plan       float64 `json:"plan_seconds"`
 	Simulate   float64 `json:"simulate_seconds"`
 	Render     float64 `json:"render_seconds"`
-	PlanMillis float64 `json:"plan_ms"`         // one episode's plan, amortised over the batch
-	Episode    float64 `json:"episode_seconds"` // of wall time, amortised over the batch
+	PlanMillis float64 `json:"plan_ms"`         // time of one episode's plan, amortized over the batch
+	Episode    float64 `json:"episode_seconds"` // wall time of one episode, amortized over the batch
 	Workers    int     `json:"workers"`
 	Version    string  `json:"version"`
 }
 
-// Hits returns the number of successful episodes.
+// Hits returns the number of successful rows.
 func (r Result) Hits() (n int) {
 	for _, row := range r.Rows {
 		if row.Success {
@@ -224,10 +226,10 @@ func (r Result) Hits() (n int) {
 	return n
 }
 
-// Rate returns the share of successful episodes in percent, 0 if there are none.
+// Rate returns the percentage of successful rows.
 func (r Result) Rate() float64 { return 100 * float64(r.Hits()) / float64(max(len(r.Rows), 1)) }
 
-// Double returns an episode that has two rows, as only a damaged cell has.
+// Double returns an episode that has two rows, which only a damaged cell has.
 func (r Result) Double() (episode int, found bool) {
 	seen := map[int]bool{}
 	for _, row := range r.Rows {
@@ -239,17 +241,17 @@ func (r Result) Double() (episode int, found bool) {
 	return 0, false
 }
 
-// Gate is the render gate of a task: the comparison of frames drawn on this machine with
-// those stored in the data set (docs/sources.md#render-gate). It depends on the renderer of
-// the machine, so it is stored next to the cells and not in them.
+// Gate is the verdict on frames drawn on this machine, compared with the frames stored
+// in a data set (docs/sources.md#render-gate). It depends on the machine and its
+// renderer.
 type Gate struct {
 	Task  string  `json:"task"`
 	Data  string  `json:"data"`  // fingerprint of the data set
-	Error float64 `json:"error"` // mean absolute difference in levels (0 to 255)
-	Limit float64 `json:"limit"`
+	Error float64 `json:"error"` // mean absolute difference of a byte, in levels
+	Limit float64 `json:"limit"` // largest error that passes
 }
 
-// ParseGate reads a Gate from JSON. It returns an error if a text is not a valid name.
+// ParseGate parses a verdict.
 func ParseGate(b []byte) (g Gate, err error) {
 	if err := json.Unmarshal(b, &g); err != nil {
 		return g, err
@@ -260,5 +262,5 @@ func ParseGate(b []byte) (g Gate, err error) {
 	return g, safefile.CheckNames(g)
 }
 
-// Passed reports whether the drawn frames are close enough to the recorded ones.
+// Passed reports whether the frames are close enough to the recorded ones.
 func (g Gate) Passed() bool { return g.Error <= g.Limit }

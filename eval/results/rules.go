@@ -11,29 +11,32 @@ import (
 	"strings"
 )
 
-// Rules are the settings of an evaluation that do not depend on the arm. A new setting is
-// a field here and a row of [Settings]; flags, Python's keywords, specs of cells and
-// comparisons follow from that row. Its zero value must be the published one, and its JSON
-// key must have omitempty, so that existing cells keep their ids.
+// Rules are the settings of an evaluation, independent of who acts. A new setting is a
+// field here and a row of Settings; flags, keywords in Python, specs of cells and
+// comparisons follow. The JSON key of a new field has omitempty, and its zero value is
+// the published setting, so that the ids of existing cells do not change.
 type Rules struct {
 	Protocol string `json:"protocol"` // Paper or Strict
-	// Split says which episodes starts are drawn from: SplitAll, SplitHeldOut, or "", the
-	// protocol's.
+	// Split determines the episodes from which starts are drawn: SplitAll, SplitHeldOut, or
+	// "" for those of the protocol.
 	Split     string `json:"split,omitempty"`
-	Pool      string `json:"pool,omitempty"` // FullPool, or "": without the last valid start, as published
-	Precision string `json:"precision"`      // of the planner's GEMMs; "" for random actions and for models in Python
-	// Success is the rule of success: "" if the goal must be met after any step, SuccessLast
-	// if after the last one.
-	Success      string  `json:"success_rule,omitempty"`
-	Origin       string  `json:"origin,omitempty"` // of the data set: collected, given or published; "" if unknown
-	Budget       int     `json:"budget"`           // env steps of an episode
-	GoalOffset   int     `json:"goal_offset"`      // rows from start to goal
-	Horizon      int     `json:"horizon"`          // blocks of a plan
-	Replan       int     `json:"replan,omitempty"` // blocks executed before the next plan; 0: all
-	Clip         string  `json:"clip,omitempty"`   // bounds of iCEM's z-scored actions: RawClip, env or none
-	ActionClip   bool    `json:"action_clip,omitempty"`
-	PlannerNoise int     `json:"planner_noise,omitempty"` // number of the planner's random draws
-	Temperature  float64 `json:"temperature,omitempty"`   // MPPI's. Before it is resolved for a task and method: 0 for the paper's, or Tuned
+	Pool      string `json:"pool,omitempty"` // FullPool, or "" for all but the last valid start, as published
+	Precision string `json:"precision"`      // of the planner's GEMMs; "" for random actions, and if another program predicts
+	// Success is the rule of success: "" if the goal may be met after any step, or SuccessLast
+	// if it must be met after the last.
+	Success    string `json:"success_rule,omitempty"`
+	Origin     string `json:"origin,omitempty"`      // of the data set: collected, given or published; "" if unknown
+	Budget     int    `json:"budget"`                // env steps of an episode
+	GoalOffset int    `json:"goal_offset"`           // rows from start to goal
+	Horizon    int    `json:"horizon"`               // blocks of a plan
+	Replan     int    `json:"replan,omitempty"`      // blocks that are executed before the next plan; 0 for all
+	Clip       string `json:"clip,omitempty"`        // bounds of iCEM's z-scored actions: RawClip, env or none
+	ActionClip bool   `json:"action_clip,omitempty"` // clip plans to the task's bounds before they are executed
+	// PlannerNoise selects one of several independent streams of the planner's random draws.
+	PlannerNoise int `json:"planner_noise,omitempty"`
+	// Temperature is MPPI's. Before it is resolved for a task and a method, it may also be 0
+	// (the paper's) or Tuned.
+	Temperature float64 `json:"temperature,omitempty"`
 }
 
 // Values of Rules.
@@ -43,12 +46,11 @@ const (
 	SplitAll     = "all"
 	SplitHeldOut = "held-out"
 	SuccessLast  = "last"
-	Tuned        = -1.0 // Temperature: chosen on TuningSet
+	Tuned        = -1.0 // Temperature: to be chosen on TuningSet
 )
 
 // Published returns the rules of the published evaluation
-// (docs/sources.md#evaluation-loop). All blocks of a plan are executed before the next
-// plan.
+// (docs/sources.md#evaluation-loop). All blocks of a plan are executed before the next plan.
 func Published() Rules {
 	return Rules{Protocol: Paper, Clip: RawClip, Horizon: 5, Budget: 50, GoalOffset: 25}
 }
@@ -72,32 +74,34 @@ func (r Rules) Check() error {
 // Executed returns the number of blocks that are executed before the next plan.
 func (r Rules) Executed() int { return cmp.Or(r.Replan, r.Horizon) }
 
-// Values of Setting.Of for settings that apply only to some arms. The name of a solver is
-// another one.
+// Values of Setting.Of for settings that not every arm has. The name of a solver is
+// another.
+// Settings that not every arm has belong to one of these, or to the solver of a name.
 const (
 	OfPlanners = "planners" // all arms except random actions
 	OfSearches = "searches" // arms with a solver
 )
 
-// Setting is a row of the table of settings: where the value is stored, how people write it,
-// and how comparisons treat it.
+// Setting is a row of the table of settings: where the value is, how people write it,
+// and its role in comparisons.
 type Setting struct {
-	Name  string // JSON key in a Spec, and name of the condition in CSV
-	Flag  string // flag of eval and reproduce, with underscores the keyword in Python; "": none
+	Name  string // JSON key in a Spec, and column of a CSV file
+	Flag  string // flag of eval and reproduce and, with underscores, keyword in Python; "" if there is none
 	Usage string // help text of the flag
-	Of    string // the arms it applies to: "" for all, OfPlanners, OfSearches or a solver's name
-	// Words are the possible values of a string, or the names of false and true in reports.
-	// Numbers are the named values of a float64. Zero is the word for the zero value.
+	Of    string // the arms that have it: "" for all, OfPlanners, OfSearches or a solver's name
+	// Words are the valid values of a string, or the names of false and true of a bool in
+	// reports. Numbers are the named values of a float64. Zero is the name of the zero value,
+	// if it has one.
 	Words   []string
 	Numbers map[string]float64
 	Zero    string
-	Pair    bool // outcomes are paired only if their settings agree
-	Open    bool // a cell without a value fits any value, instead of having an unknown one
-	// Usual is the main value of a setting that may be varied in a study, as Value writes it.
-	// Cells with other values are shown as variations.
+	Pair    bool // outcomes may be paired only if they agree in it
+	Open    bool // a cell without it agrees with all values, instead of having an unknown one
+	// Usual is the default of a factor, which is a setting that may be varied for a study, in
+	// the form of Value. It is "" for other settings.
 	Usual string
-	Say   string // the setting in a sentence, with %s for its value
-	Field func(r *Rules) any
+	Say   string             // format of the setting for readers; %s is its value
+	Field func(r *Rules) any // returns a pointer to the field
 }
 
 // Settings is the table of the fields of Rules, in the order in which reports list them.
@@ -124,9 +128,9 @@ var Settings = []Setting{
 		Numbers: map[string]float64{"stock": StockTemperature, "tuned": Tuned}, Zero: "paper", Pair: true, Open: true, Say: "temperature %s", Field: func(r *Rules) any { return &r.Temperature }},
 }
 
-// Of returns the rules with the settings that do not apply to an arm set to zero, so that
-// they do not change the id of its cells. solver is "" for arms that do not search; plans
-// is false for random actions.
+// Of returns the rules that apply to an arm; the others are set to zero, so that they
+// do not distinguish its cells. plans reports whether the arm plans, and solver is ""
+// if it does not search.
 func (r Rules) Of(solver string, plans bool) Rules {
 	for _, s := range Settings {
 		if s.Of != "" && !(s.Of == OfPlanners && plans || s.Of == OfSearches && solver != "" || s.Of == solver) {
@@ -136,7 +140,8 @@ func (r Rules) Of(solver string, plans bool) Rules {
 	return r
 }
 
-// Value returns the setting's value in words, "" if it has none.
+// Value returns the setting in the form in which people write it, or "" if the rules do
+// not have it.
 func (s Setting) Value(r Rules) string {
 	switch v := reflect.ValueOf(s.Field(&r)).Elem(); {
 	case s.Bool() && v.Bool():
@@ -150,7 +155,7 @@ func (s Setting) Value(r Rules) string {
 	}
 }
 
-// Set parses a value as people write it, and stores it in r.
+// Set parses a value as people write it.
 func (s Setting) Set(r *Rules, text string) (err error) {
 	v, words := reflect.ValueOf(s.Field(r)).Elem(), s.Words
 	number, named := s.Numbers[text]
@@ -184,5 +189,5 @@ func (s Setting) Default() string {
 	return cmp.Or(s.Zero, fmt.Sprint(reflect.ValueOf(s.Field(&r)).Elem()))
 }
 
-// Keyword returns the setting's name in Python, "" if it has none.
+// Keyword returns the setting's keyword in Python, or "" if it has none.
 func (s Setting) Keyword() string { return strings.ReplaceAll(s.Flag, "-", "_") }

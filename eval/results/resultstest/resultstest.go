@@ -1,5 +1,9 @@
-// Package resultstest makes a small results folder, whose numbers can be computed by hand, for tests of the packages that read one:
-// sets of 10 episodes, of which the first k of a cell succeed, after 5, 10, ... steps.
+// Package resultstest provides a small results folder for tests of the packages that read one.
+// Its numbers can be computed by hand: each set has 10 episodes, and in each cell the first k
+// of them succeed, after 5, 10, ... steps. HandPlan has k for every cell.
+//
+// Contents returns the folder in memory, and Write writes it. Cells creates cells for other
+// plans.
 package resultstest
 
 import (
@@ -28,19 +32,20 @@ const (
 	Random    = model.Random
 )
 
-// Plan is the cells of a method at a tier, with how many episodes of s101, s102, ... succeed.
+// Plan describes the cells of a method at a tier: Hits has the number of successes on
+// s101, s102, ...
 type Plan struct {
 	Method, Tier string
 	Hits         []int
 }
 
-// P is such a plan.
+// P returns a Plan.
 func P(method, tier string, hits ...int) Plan { return Plan{method, tier, hits} }
 
-// tiers of the folder: candidates, iterations.
+// tiers has the candidates and iterations of the folder's tiers.
 var tiers = map[string][2]int{"T1": {300, 30}, "T2": {150, 15}, "T2p": {100, 20}, "T4": {20, 5}, "T3": {50, 10}, "T5": {10, 3}}
 
-// HandPlan is the folder's.
+// HandPlan is the plan of the folder.
 var HandPlan = []Plan{
 	P(LeWM, "T1", 8, 7, 9), P(LeWM, "T3", 7, 7, 8), P(LeWM, "T5", 5, 4, 6),
 	P(Scale, "T1", 10, 9, 10), P(Scale, "T3", 9, 8, 10), P(Scale, "T5", 6, 6, 7),
@@ -49,10 +54,10 @@ var HandPlan = []Plan{
 	P(Random, "", 2, 1, 3),
 }
 
-// Episodes of a set.
+// Episodes is the number of episodes in a set.
 const Episodes = 10
 
-// Spec is that of a plan's cell on the set s101 + set.
+// Spec returns the spec of a plan's cell on the set with an index (0 is s101).
 func Spec(p Plan, set int) results.Spec {
 	s := results.Spec{Rules: results.Rules{Protocol: results.Paper, Budget: 50, GoalOffset: 25}, Schema: results.Schema, Task: "tworoom", Method: p.Method, Data: "d0d0d0d0d0d0d0d0",
 		Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: Episodes}
@@ -65,11 +70,12 @@ func Spec(p Plan, set int) results.Spec {
 	return s
 }
 
-// Result is that of such a cell, whose first hits episodes succeed.
+// Result returns the result of a plan's cell whose first hits episodes succeed.
 func Result(p Plan, hits int) results.Result {
 	r := results.Result{Device: "cpu avx2 fp32"}
 	for e := range Episodes {
 		row := results.Row{Episode: e, Trajectory: e * 3, Start: e, Steps: 50, Success: e < hits}
+		// The published rule for planner seeds (docs/sources.md#planner-seeds).
 		if p.Method != Random {
 			row.PlannerSeed = crc32.ChecksumIEEE([]byte(fmt.Sprintf("%d|%s", e, p.Tier))) & 0x7fffffff
 		}
@@ -81,7 +87,8 @@ func Result(p Plan, hits int) results.Result {
 	return r
 }
 
-// Cells makes the cells of plans; edit may change them before they are named.
+// Cells returns the cells of plans. The function edit, unless nil, may change each of
+// them before its id is computed.
 func Cells(t testing.TB, plans []Plan, edit func(*results.Cell)) []results.Cell {
 	t.Helper()
 	var out []results.Cell
@@ -101,13 +108,13 @@ func Cells(t testing.TB, plans []Plan, edit func(*results.Cell)) []results.Cell 
 	return out
 }
 
-// Run is the measured times of every cell of the folder.
+// Run has the measured times of every cell of the folder.
 var Run = results.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
 
-// Gate is the verdict on the folder's frames.
+// Gate is the verdict on the frames of the folder's task.
 var Gate = results.Gate{Task: "tworoom", Data: "d0d0d0d0d0d0d0d0", Error: 0.25, Limit: 3}
 
-// Metrics are the training curve of a method.
+// Metrics returns the training curve of a method.
 func Metrics(method string) (rows []metrics.Row) {
 	for step := range 300 {
 		x := float64(step + 1)
@@ -117,7 +124,8 @@ func Metrics(method string) (rows []metrics.Row) {
 	return rows
 }
 
-// Contents is what results.Load and AddMedia read of the folder, without the paths of its files.
+// Contents returns what results.Load and AddMedia read from the folder, without the
+// paths of files.
 func Contents(t testing.TB) *results.Contents {
 	t.Helper()
 	c := &results.Contents{Cells: Cells(t, HandPlan, nil), Gates: []results.Gate{Gate}, Runs: map[string]results.Run{}}
@@ -125,7 +133,7 @@ func Contents(t testing.TB) *results.Contents {
 	for _, x := range c.Cells {
 		c.Runs[x.ID] = Run
 	}
-	for _, m := range []string{Aux, LeWM, Scale} { // as their folders are sorted
+	for _, m := range []string{Aux, LeWM, Scale} { // AddMedia reads folders in alphabetical order
 		c.Curves = append(c.Curves, results.Curve{Task: "tworoom", Arm: results.Arm{Method: m}, Rows: Metrics(m)})
 	}
 	for _, m := range []string{LeWM, Scale, Aux} {
@@ -134,7 +142,7 @@ func Contents(t testing.TB) *results.Contents {
 	return c
 }
 
-// Write writes the folder as `reproduce` leaves it.
+// Write writes the folder in the layout of `reproduce`.
 func Write(t testing.TB, dir string) {
 	t.Helper()
 	s := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
@@ -153,7 +161,7 @@ func Write(t testing.TB, dir string) {
 	}
 }
 
-// WriteMedia writes a method's training curve and film.
+// WriteMedia writes the training curve and the film of a method.
 func WriteMedia(t testing.TB, dir, method string) {
 	t.Helper()
 	var w strings.Builder
@@ -168,10 +176,10 @@ func WriteMedia(t testing.TB, dir, method string) {
 	Put(t, filepath.Join(dir, results.FilmsDir, method+"-T1.gif"), GIF)
 }
 
-// GIF is one white pixel.
+// GIF is an image of one white pixel.
 const GIF = "GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 
-// Put writes a file and the folders above it.
+// Put writes a file, and creates the folders above it.
 func Put(t testing.TB, path, text string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o777)
@@ -183,7 +191,7 @@ func Put(t testing.TB, path, text string) {
 	}
 }
 
-// Analyses are of two methods, the second without its probe.
+// Analyses returns analyses of two methods. Only the first has a probe.
 func Analyses() (out []results.Analysis) {
 	add := func(method, name string, r results.Results) {
 		out = append(out, results.Analysis{ID: fmt.Sprint(len(out)), Spec: results.AnalysisSpec{Analysis: name, Task: "tworoom", Method: method, TrainSeed: 1, Weights: method, Device: "cpu"}, Results: r})
