@@ -1,7 +1,7 @@
-# Turns the events of `go test -json` (go doc test2json) back into go test's usual lines, and lists skipped tests under
-# their reasons. Runs in mawk too, whose printf has a limit on a line's length.
+# Converts the events of `go test -json` (go doc test2json) back to go test's usual output, and lists skipped
+# tests by reason. It uses print instead of printf, whose lines have a limited length in mawk.
 
-function value(field) { # of a field without escapes, "" if the event lacks it
+function value(field) { # returns the value of a field without escapes, "" if the event lacks it
   if (!match($0, "\"" field "\":\"[^\"]*\"")) return ""
   return substr($0, RSTART + length(field) + 4, RLENGTH - length(field) - 5)
 }
@@ -16,7 +16,7 @@ function output(   s) {
   return s
 }
 
-# why is what a skipped test said, without the place in the source.
+# why returns the message of a skipped test, without the position in the source.
 function why(said,   lines, n, i) {
   n = split(said, lines, "\n")
   for (i = 1; i <= n; i++) {

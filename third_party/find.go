@@ -1,5 +1,9 @@
-// Package thirdparty finds the files that the set-up script fetched: libmujoco, and the model files of
-// Cube. It only returns paths to try; the caller opens them.
+// Package thirdparty finds the files that setup.sh downloads into third_party/fetched, such
+// as libmujoco and the model files of tasks. It only composes paths; the packages that use
+// the files open them.
+//
+// A program may run in a checkout, or be installed with these files next to the executable,
+// or as a library of a Python program. Places returns the candidate paths for all of these.
 package thirdparty
 
 import (
@@ -7,9 +11,10 @@ import (
 	"path/filepath"
 )
 
-// Candidates returns, best first, the paths at which the file or folder rel of the fetched part name
-// may be. If variable is set, they are variable itself and rel in it, and nothing else. Otherwise
-// they are rel next to the executable, and rel in third_party/fetched/NAME of a checkout. Empty
+// Candidates returns the paths at which the file or folder rel of the download name may
+// be, the most preferred first. If variable, the value of an environment variable, is
+// set, the user has chosen: only it and rel below it are returned. Otherwise these are
+// rel next to the executable, and rel in third_party/fetched/NAME of a checkout. Empty
 // arguments are skipped.
 func Candidates(variable, exeDir, checkout, name, rel string) []string {
 	if variable != "" {
@@ -25,16 +30,19 @@ func Candidates(variable, exeDir, checkout, name, rel string) []string {
 	return out
 }
 
-// Home replaces the folder of the executable if this code is a library in another program, such as
-// Python. It is "" in our own programs.
+// Home replaces the folder of the executable if this program is a library in another
+// process, whose executable is somewhere else. It is "" otherwise. It must be set
+// before Places is called.
 var Home string
 
-// Places returns the Candidates of this process. variable is the name of an environment variable. The
-// checkout is the one that contains the executable, and then the one that contains the working
-// directory.
+// Places returns the Candidates of this process. variable is the value of the
+// environment variable. The checkout that contains the executable is preferred to the
+// one that contains the working folder, so that a program uses the files it was built
+// with.
 func Places(variable, name, rel string) []string {
 	exeDir := Home
 	if exeDir == "" {
+		// Resolve links: a link to the program may be in a folder such as ~/bin.
 		exe, _ := os.Executable()
 		if real, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = real
@@ -49,7 +57,8 @@ func Places(variable, name, rel string) []string {
 	return paths
 }
 
-// checkout returns the folder at or above dir that contains our manifest, or "".
+// checkout returns the closest folder at or above dir that has
+// third_party/manifest.toml, or "".
 func checkout(dir string) string {
 	for dir != "" {
 		if _, err := os.Stat(filepath.Join(dir, "third_party/manifest.toml")); err == nil {

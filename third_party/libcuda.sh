@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# libcuda.sh INCLUDE OUT makes OUT/libcuda.a, which programs are linked with in
-# place of the driver's library: every function of INCLUDE/cuda.h jumps to the
-# one of the same name in libcuda.so.1, which is opened when the program starts.
-# So a program that can use a GPU is built, and starts, on machines without one:
-# there its functions return CUDA_ERROR_NO_DEVICE. (x86-64)
+# libcuda.sh INCLUDE OUT builds OUT/libcuda.a, a stub of the driver's library to link
+# with. Every function of INCLUDE/cuda.h jumps to the function of the same name in
+# libcuda.so.1, which is opened when the program starts. A program with GPU support can
+# therefore be built, and started, on machines without a GPU, where all functions return
+# CUDA_ERROR_NO_DEVICE. It works on x86-64 only.
 set -euo pipefail
 include=$1 out=$2 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -27,10 +27,10 @@ __attribute__((visibility("hidden"))) void *libcuda_table[COUNT];
 
 static int (*init)(unsigned), state = -1;
 
-/* libcuda_state is -1 where there is no library, else what its cuInit returned. */
+/* Returns -1 if there is no driver library, otherwise the result of its cuInit. */
 int libcuda_state(void) { return state; }
 
-/* cuInit always succeeds: gorgonia.org/cu ends the process where it does not. */
+/* Always succeeds, because gorgonia.org/cu ends the process if cuInit fails. */
 int cuInit(unsigned flags) {
 	if (init) state = init(flags);
 	return 0;

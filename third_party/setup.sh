@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Sets up a checkout: fetches what manifest.toml lists. It prints first what it will
-# fetch and where, and skips what is done already.
+# Sets up a checkout: downloads what manifest.toml lists. It first prints what it
+# will download and where. Running it again repeats nothing.
 #
-#   third_party/setup.sh base      what the default build and the tests need
-#   third_party/setup.sh peers     the Python programs that tests compare with
-#   third_party/setup.sh python    what the tests of the Python package need, of the same versions
+#   third_party/setup.sh base      for the default build and the tests
+#   third_party/setup.sh peers     the Python programs with which tests compare results
+#   third_party/setup.sh python    for the tests of the Python package, in the same versions
 #   third_party/setup.sh browser   a browser for the tests of the HTML report
-#   third_party/setup.sh slurm     a batch system that tests submit to
-#   third_party/setup.sh nfs       machines with a network file system that tests work on
-#   third_party/setup.sh cuda      what the GPU build and the tests of its kernels need
-#   third_party/setup.sh lock-peers  rewrites peers.lock: the newest versions that
-#                                  the manifest's peers accept, with their hashes
+#   third_party/setup.sh slurm     a batch system for the tests of submission
+#   third_party/setup.sh nfs       virtual machines with a network file system for tests
+#   third_party/setup.sh cuda      for the GPU build and the tests of its kernels
+#   third_party/setup.sh lock-peers  rewrites peers.lock: the newest versions that the
+#                                  manifest's peers permit, with their hashes
 #
-# Everything except Debian packages, Go's module cache and one stamp goes to
-# third_party/fetched. Packages are installed only if you are root; otherwise the
-# script prints the command to run.
+# Everything except Debian packages, Go's module cache and one header (see
+# stamp_headers) is written to third_party/fetched. System packages are installed
+# only if you are root. Otherwise the script prints the command to run.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,8 +25,9 @@ want=${1:-base}
 die() { echo "set-up: $*" >&2; exit 1; }
 warn() { echo "set-up: warning: $*" >&2; }
 
-# rows KIND KEY...: one line for each [[KIND]] of the manifest, its values
-# separated by tabs.
+# rows KIND KEY...: prints a line for each [[KIND]] of the manifest, with the values of
+# the keys separated by tabs. This parses only the subset of TOML that the manifest uses,
+# so that set-up needs no other program.
 rows() {
   awk -v kind="[[$1]]" -v keys="${*:2}" '
     function flush(  line, i) {
@@ -39,7 +40,7 @@ rows() {
     END { flush() }' "$manifest"
 }
 
-# missing_packages: name, MB and purpose of the wanted packages that are not there.
+# missing_packages: prints name, MB and purpose of the required packages that are not installed.
 missing_packages() {
   rows apt set name mb for | while IFS=$'\t' read -r set name mb purpose; do
     [ "$set" = "$want" ] || continue
@@ -48,14 +49,14 @@ missing_packages() {
   done
 }
 
-# modules_here: whether Go's module cache holds everything that is built and tested.
+# modules_here: succeeds if Go's module cache has everything that is built and tested.
 modules_here() { (cd "$here/.." && GOPROXY=off GOFLAGS=-mod=readonly go list -deps -test ./... >/dev/null 2>&1); }
 
-# wheel_here NAME SHA256: whether that very wheel is unpacked.
+# wheel_here NAME SHA256: succeeds if the wheel with this hash is unpacked.
 wheel_here() { [ "$(cat "$fetched/$1/wheel.sha256" 2>/dev/null)" = "$2" ]; }
 
-# unpack_wheel fetches one wheel, checks it and leaves what it keeps of it in
-# fetched/NAME, which appears complete or not at all.
+# unpack_wheel downloads one wheel, verifies its hash, and moves the files in keep to
+# fetched/NAME. That folder appears complete or not at all, because the move is last.
 unpack_wheel() {
   local name=$1 version=$2 file=$3 sha=$4 python=$5 platform=$6 keep=$7 tmp=$fetched/$1.part path
   rm -rf "$tmp"
@@ -71,16 +72,17 @@ unpack_wheel() {
   mv "$tmp/$name" "$fetched/$name"
 }
 
-# stamp_headers writes a stamp into the package that includes the fetched headers. Go's
-# build cache only looks at the files of a package, and would otherwise reuse what it
-# built without the headers, or with others.
+# stamp_headers writes the hash of the headers to a file of the package that includes
+# them. Go's build cache considers only the package's own files, and would otherwise keep
+# using objects that were built without these headers, or with others.
 stamp_headers() {
   local package=$here/../mujoco/internal/mjc sum
   sum=$(cat "$fetched/mujoco/wheel.sha256" 2>/dev/null) && [ -d "$package" ] || return 0
   grep -qs "$sum" "$package/stamp.h" || echo "// headers of the wheel $sum" >"$package/stamp.h"
 }
 
-# fetch_wheels: planar tasks need none of these, so a failure is a warning.
+# fetch_wheels downloads the wheels of this set-up. A failure is only a warning, since
+# planar tasks need none of them.
 fetch_wheels() {
   rows wheel set name version file sha256 python platform keep | while IFS=$'\t' read -r set name version file sha python platform keep; do
     if [ "$set" != "$want" ] || wheel_here "$name" "$sha"; then continue; fi
@@ -94,10 +96,10 @@ fetch_wheels() {
   done
 }
 
-# link_cuda builds the libraries in fetched/cuda that the GPU build links.
+# link_cuda writes to fetched/cuda the libraries that the GPU build links with.
 link_cuda() {
   local runtime=$fetched/nvidia_cuda_runtime_cu12 nvrtc=$fetched/nvidia_cuda_nvrtc_cu12
-  [ -d "$runtime" ] && [ -d "$nvrtc" ] || die "the wheels of the GPU build are not there (hint: try again later)"
+  [ -d "$runtime" ] && [ -d "$nvrtc" ] || die "the wheels of the GPU build are missing (hint: try again later)"
   mkdir -p "$fetched/cuda"
   ln -sfn ../nvidia_cuda_nvrtc_cu12/libnvrtc.so.12 "$fetched/cuda/libnvrtc.so"
   [ "$fetched/cuda/libcuda.a" -nt "$here/libcuda.sh" ] || "$here/libcuda.sh" "$runtime/include" "$fetched/cuda"
@@ -106,18 +108,19 @@ link_cuda() {
 lock=$here/peers.lock
 peers_here() { cmp -s "$lock" "$fetched/peers/complete"; }
 
-# new_venv creates the virtual environment $1. The lock is for one version of Python and one system.
+# new_venv creates the virtual environment $1. The lock file has the wheels of one version
+# of Python on one system, so it rejects others.
 new_venv() {
   local python=python3
   command -v python3.11 >/dev/null && python=python3.11
   [ "$(uname -sm)" = "Linux x86_64" ] && "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
-    die "peers.lock is for Python 3.11 on Linux x86-64, and here is $("$python" --version 2>&1) on $(uname -sm) (hint: put a python3.11 on PATH; Debian 12 has it)"
+    die "peers.lock is for Python 3.11 on Linux x86-64, and this is $("$python" --version 2>&1) on $(uname -sm) (hint: put python3.11 on PATH; Debian 12 has it)"
   rm -rf "$1"
   "$python" -m venv "$1"
 }
 
-# fetch_peers installs exactly the locked packages. One of them is distributed as source
-# only; setuptools, which builds it, is locked and installed before.
+# fetch_peers installs exactly the packages of the lock file. One of them is available only
+# as source, so setuptools, which builds it, is locked too and installed first.
 fetch_peers() {
   peers_here && return
   new_venv "$fetched/peers"
@@ -127,7 +130,7 @@ fetch_peers() {
   cp "$lock" "$fetched/peers/complete"
 }
 
-# fetch_python installs those of the locked packages that the Python package and its tests import.
+# fetch_python installs the locked packages that the Python package and its tests import.
 python_here() { [ -e "$fetched/python/complete" ] && cmp -s <(python_lock) "$fetched/python/complete"; }
 python_lock() { grep -E '^(cloudpickle|gymnasium|h5py|numpy|typing_extensions)==' "$lock"; }
 fetch_python() {
@@ -137,7 +140,8 @@ fetch_python() {
   python_lock >"$fetched/python/complete"
 }
 
-# lock_peers resolves the manifest's peers with pip, to packages, versions and hashes.
+# lock_peers lets pip resolve the manifest's peers to packages, versions and files, and
+# writes these to the lock file.
 lock_peers() {
   local tmp=$fetched/lock-peers
   new_venv "$tmp"
@@ -153,7 +157,7 @@ for p in sorted(json.load(open(sys.argv[1]))["install"], key=lambda p: p["metada
   rm -rf "$tmp"
 }
 
-# announce says what will be fetched and where; nothing is said when all is there.
+# announce prints what will be downloaded and where, or nothing if everything is present.
 announce() {
   local plan
   plan=$(
@@ -186,7 +190,7 @@ base | peers | python | browser | slurm | nfs | cuda) ;;
 lock-peers) lock_peers; exit ;;
 *) die "unknown part \"$want\" (hint: base, peers, python, browser, slurm, nfs, cuda or lock-peers)" ;;
 esac
-command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml your system's way, then: make build)"
+command -v dpkg-query >/dev/null || die "this script supports Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml with your system's package manager, then run make build)"
 packages=$(missing_packages)
 names=$(cut -f1 <<<"$packages" | paste -sd' ')
 if [ -n "$packages" ] && [ "$(id -u)" != 0 ]; then
@@ -198,7 +202,7 @@ announce
 if [ -n "$packages" ]; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get -qq update
-  # shellcheck disable=SC2086 # names are words
+  # shellcheck disable=SC2086 # $names is a list of words
   apt-get -qq install -y --no-install-recommends $names >/dev/null
 fi
 mkdir -p "$fetched"

@@ -212,7 +212,7 @@ func TestNothingToDoIsSilent(t *testing.T) {
 // The GPU build needs its wheels. With them, set-up builds the library that it links.
 func TestCuda(t *testing.T) {
 	m := newMachine(t, "1000", "*")
-	if out, code, _ := m.setup(t, "cuda"); code != 1 || !strings.Contains(out, "the wheels of the GPU build are not there") {
+	if out, code, _ := m.setup(t, "cuda"); code != 1 || !strings.Contains(out, "the wheels of the GPU build are missing") {
 		t.Errorf("without wheels: exit %d, printed %q", code, out)
 	}
 	m.putWheels(t)

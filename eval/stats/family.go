@@ -108,7 +108,7 @@ func StepDown(h []Hypothesis, draws int, r *rand.Rand) []float64 {
 
 // planes holds the integer differences of a hypothesis as bit vectors over units. The sum
 // of the differences under flipped signs is then a count of bits, 64 units at a time,
-// which makes 10,000 draws over many hypotheses fast.
+// which makes many draws over many hypotheses fast.
 type planes struct {
 	n       float64    // number of differences
 	squares float64    // sum of their squares, which no flip changes

@@ -1,6 +1,9 @@
-// Package words formats names, numbers and lists for people, so that notes, reports and the
-// terminal write them in the same way: "83.3 ± 8.2", "+9.1 to +18.6", "SCALE − LeWM".
-// Rates and differences are in percent and percentage points. It computes nothing.
+// Package words formats names, numbers and lists for readers. Notes, reports and the terminal
+// use it, so that a value looks the same everywhere. Formats for other programs (JSON, CSV)
+// are not here. The package computes nothing.
+//
+// Rates are in percent and differences in points, both with one decimal. Minus signs of
+// differences are typographic (U+2212), in the width of a plus.
 package words
 
 import (
@@ -15,10 +18,10 @@ import (
 	"scalewm/eval/results"
 )
 
-// None is written instead of an undefined number.
+// None is shown in place of a number that does not exist.
 const None = "–"
 
-// Count writes a number of things: "1 cell", "6 cells".
+// Count returns a number of things: "1 cell", "6 cells".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -26,7 +29,7 @@ func Count(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// Points writes a rate or a difference with one decimal, and never "-0.0".
+// Points formats a rate or a difference with one decimal. Rounding never gives "-0.0".
 func Points(x float64) string {
 	if math.IsNaN(x) {
 		return None
@@ -37,12 +40,13 @@ func Points(x float64) string {
 	return "0.0"
 }
 
-// Decimal writes a number with a number of decimals and a typographic minus.
+// Decimal formats a number with a typographic minus.
 func Decimal(x float64, digits int) string {
 	return strings.Replace(strconv.FormatFloat(x, 'f', digits, 64), "-", "−", 1)
 }
 
-// Signed writes Points with a sign and a typographic minus. Zero has no sign.
+// Signed formats a difference like Points, with its sign. The minus is typographic, and
+// zero has no sign.
 func Signed(x float64) string {
 	s := Points(x)
 	switch {
@@ -54,8 +58,8 @@ func Signed(x float64) string {
 	return "+" + s
 }
 
-// Spread writes a mean and its standard deviation, "83.3 ± 8.2", or only the mean if the
-// deviation is NaN.
+// Spread formats a mean and its standard deviation, "83.3 ± 8.2". A deviation of NaN is
+// left out.
 func Spread(mean, sd float64) string {
 	if math.IsNaN(sd) {
 		return Points(mean)
@@ -63,7 +67,7 @@ func Spread(mean, sd float64) string {
 	return Points(mean) + " ± " + Points(sd)
 }
 
-// P writes a p-value: "0.031", "< 0.001".
+// P formats a p-value: "0.031", "< 0.001".
 func P(p float64) string {
 	switch {
 	case math.IsNaN(p):
@@ -74,7 +78,7 @@ func P(p float64) string {
 	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
-// Equals writes a p-value after "p": "= 0.031", "< 0.001".
+// Equals formats a p-value for use after "p": "= 0.031", "< 0.001".
 func Equals(p float64) string {
 	if math.IsNaN(p) || p < 0.001 {
 		return P(p)
@@ -82,10 +86,10 @@ func Equals(p float64) string {
 	return "= " + P(p)
 }
 
-// Interval writes an interval of a difference: "+9.1 to +18.6".
+// Interval formats the interval of a difference: "+9.1 to +18.6".
 func Interval(lo, hi float64) string { return Signed(lo) + " to " + Signed(hi) }
 
-// Thousands writes a number with its digits grouped: "9,000".
+// Thousands formats a non-negative number with groups of digits: 9,000.
 func Thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -94,7 +98,7 @@ func Thousands(n int) string {
 	return s
 }
 
-// Duration writes seconds in seconds, minutes or hours, with one decimal.
+// Duration formats seconds in a suitable unit: s, min or h.
 func Duration(seconds float64) string {
 	switch {
 	case seconds < 120:
@@ -113,8 +117,8 @@ func Listing(w []string) string {
 	return strings.Join(w[:len(w)-1], ", ") + " and " + w[len(w)-1]
 }
 
-// When writes a period to the minute in UTC, given its ends in RFC 3339. Other texts are
-// written unchanged.
+// When formats a period of time in UTC, to the minute, without repeating the day. Times
+// that are not in RFC 3339 are returned unchanged.
 func When(first, last string) string {
 	a, errA := time.Parse(time.RFC3339, first)
 	b, errB := time.Parse(time.RFC3339, last)
@@ -132,7 +136,8 @@ func When(first, last string) string {
 	}
 }
 
-// Arm writes an arm's name with the title of its method: "SCALE@half".
+// Arm returns an arm's name for readers: its wrappers, the title of its method, and its
+// variants.
 func Arm(a results.Arm) string {
 	if title := a.Entry().Title; title != "" {
 		a.Method = title
@@ -140,7 +145,7 @@ func Arm(a results.Arm) string {
 	return a.String()
 }
 
-// Minus writes the difference of two arms: "SCALE − LeWM".
+// Minus returns the name of a difference of two arms, "SCALE − LeWM".
 func Minus(a, b results.Arm) string { return Arm(a) + " − " + Arm(b) }
 
 // Task returns a task's title, or its name if this program does not have the task.
@@ -151,12 +156,12 @@ func Task(task string) string {
 	return task
 }
 
-// Solver returns the display name of a solver: "iCEM".
+// Solver returns a solver's name for readers. The argument is the name of a table.
 func Solver(name string) string {
 	return cmp.Or(map[string]string{results.CEM: "CEM", results.ICEM: "iCEM", results.MPPI: "MPPI", results.StockMPPI: "MPPI at stock temperature"}[name], name)
 }
 
-// Solvers lists the display names of several solvers, separated by commas.
+// Solvers returns the names of several solvers, separated by commas.
 func Solvers(names []string) string {
 	var out []string
 	for _, n := range names {
