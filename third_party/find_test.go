@@ -22,8 +22,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// A program that runs anywhere in a checkout finds what was fetched there; outside
-// one it looks only next to itself.
+// A program that runs anywhere in a checkout finds the files downloaded there. Outside of a
+// checkout it looks only next to itself.
 func TestPlacesOfACheckout(t *testing.T) {
 	root := t.TempDir()
 	deep := filepath.Join(root, "a/b")

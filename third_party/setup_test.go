@@ -1,7 +1,7 @@
 package thirdparty
 
-// Tests of the set-up script and its manifest run the script in a temporary checkout with fake system
-// commands, so that no package is installed and nothing is fetched.
+// The tests run the set-up script in a temporary checkout with fake system commands, so that
+// no package is installed and nothing is downloaded.
 
 import (
 	"os"
@@ -57,15 +57,15 @@ func TestManifestIsComplete(t *testing.T) {
 	}
 }
 
-// machine is a fake computer: a checkout with the script, and commands that answer as the test needs
-// and record their arguments.
+// machine is a fake computer: a checkout with the script, and commands that answer as
+// the test requires and log their calls.
 type machine struct {
 	root, log string
 	env       []string
 }
 
-// newMachine returns a machine whose user has the given id. Packages whose name matches installed (a
-// shell pattern) are installed. pip always fails.
+// newMachine returns a machine on which the user has an id, and the packages whose
+// names match installed (a shell pattern) are installed. pip always fails.
 func newMachine(t *testing.T, uid, installed string) machine {
 	t.Helper()
 	root := t.TempDir()
@@ -103,7 +103,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// setup runs the script and returns its output, exit status and the recorded calls.
+// setup runs the script, and returns its output, its exit status and the logged calls.
 func (m machine) setup(t *testing.T, part string) (out string, code int, calls string) {
 	t.Helper()
 	cmd := exec.Command("bash", filepath.Join(m.root, "third_party", "setup.sh"), part)
@@ -144,8 +144,8 @@ func TestRootInstallsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Planar tasks work without libmujoco. If it cannot be fetched, set-up prints a warning, continues, and
-// leaves no partial files.
+// Planar tasks work without libmujoco. A machine that cannot download it gets a
+// warning, set-up continues, and no partial download remains.
 func TestWheelIsOptional(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	out, code, _ := m.setup(t, "base")
@@ -160,7 +160,8 @@ func TestWheelIsOptional(t *testing.T) {
 	}
 }
 
-// putWheels adds the pinned wheels to the machine, and returns the SHA-256 of MuJoCo's.
+// putWheels installs the pinned wheels on the machine, and returns the SHA-256 of
+// MuJoCo's.
 func (m machine) putWheels(t *testing.T) (mujoco string) {
 	t.Helper()
 	var pinned manifest
@@ -176,8 +177,8 @@ func (m machine) putWheels(t *testing.T) (mujoco string) {
 	return mujoco
 }
 
-// Go's build cache ignores headers outside a package. A package that was built without them must be
-// rebuilt when they are installed, so set-up writes a stamp into it.
+// Go's build cache ignores headers outside of a package. A package that was built
+// without them must change when they are installed.
 func TestHeadersAreStamped(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	stamp := filepath.Join(m.root, "mujoco/internal/mjc/stamp.h")
@@ -209,7 +210,8 @@ func TestNothingToDoIsSilent(t *testing.T) {
 	}
 }
 
-// The GPU build needs its wheels. With them, set-up builds the library that it links.
+// The GPU build needs its wheels. With them, set-up builds the libraries that it links
+// with.
 func TestCuda(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	if out, code, _ := m.setup(t, "cuda"); code != 1 || !strings.Contains(out, "the wheels of the GPU build are missing") {
@@ -225,9 +227,9 @@ func TestCuda(t *testing.T) {
 	}
 }
 
-// A program linked with libcuda.a starts without a driver: functions say that
-// there is no device, and cuInit, whose failure would end the process, succeeds.
-// (Where there is a driver, it has no cuSomething either.)
+// A program linked with libcuda.a starts without a driver: functions return that there
+// is no device, and cuInit, whose failure would end the process, succeeds. (A function
+// cuSomething does not exist in a real driver either.)
 func TestLibcudaWithoutDriver(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "cuda.h"), "typedef int CUresult;\nCUresult cuInit(unsigned);\nCUresult cuSomething (double x, int y);\n")
@@ -251,7 +253,8 @@ func TestUnknownPart(t *testing.T) {
 	}
 }
 
-// The lock is for one version of Python. With another one, set-up fails before it fetches anything.
+// The lock file is for one version of Python. With another one, set-up fails before it
+// downloads anything.
 func TestPeersWantTheirPython(t *testing.T) {
 	m := newMachine(t, "0", "*")
 	if out, code, _ := m.setup(t, "peers"); code != 1 || !strings.Contains(out, "peers.lock is for Python 3.11 on Linux x86-64") {
@@ -267,8 +270,8 @@ func TestPeersWantTheirPython(t *testing.T) {
 	}
 }
 
-// Every peer of the manifest is in the lock at its version, every line of which has
-// one version and one hash.
+// The lock file has every peer of the manifest in its version, and each line has one
+// version and one hash.
 func TestLockHasThePeers(t *testing.T) {
 	var m manifest
 	if _, err := toml.DecodeFile("manifest.toml", &m); err != nil {
@@ -296,8 +299,9 @@ func TestLockHasThePeers(t *testing.T) {
 	}
 }
 
-// The image is built with the Go version of go.mod, and has what the program opens: the libraries whose
-// headers the build uses, the OpenGL that doctor checks for, and all fetched files.
+// The image is built with the version of Go in go.mod, and has everything that the
+// program opens at run time: the libraries whose headers were used, the OpenGL that
+// doctor checks, and the downloaded files.
 func TestDockerfile(t *testing.T) {
 	text, err := os.ReadFile("../Dockerfile")
 	if err != nil {
@@ -345,7 +349,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// make test-peers selects tests by name.
+// make test-peers selects tests by their names.
 func TestPeerTestsAreNamedSo(t *testing.T) {
 	files, err := exec.Command("git", "-C", "..", "grep", "-l", "--untracked", "SCALEWM_PEERS", "--", "*_test.go").Output()
 	if err != nil {

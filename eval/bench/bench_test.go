@@ -13,8 +13,9 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// fakePeer implements the protocol of the scripts without Python. tinyParams is
-// the number of parameters that PyTorch counts in the model of ../../cmd/scalewm/testdata/tiny.toml.
+// fakePeer implements the protocol of the Python programs in another language. tinyParams is
+// the number of parameters that PyTorch counts in the model of
+// ../../cmd/scalewm/testdata/tiny.toml.
 const (
 	fakePeer = `#!/bin/sh
 read spec
@@ -41,7 +42,7 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// tiny measures the tiny model on the processor.
+// tiny returns a Bench of the tiny model on the CPU.
 func tiny(t *testing.T, peer string) *Bench {
 	t.Helper()
 	p, geometry, err := Preset("../../cmd/scalewm/testdata/tiny.toml")
@@ -61,7 +62,7 @@ func (b *Bench) measured(t *testing.T, parts ...string) *Report {
 	return r
 }
 
-// Every figure of train and plan, with a peer of which one variant fails.
+// Every number of train and plan is checked, with a peer one of whose variants fails.
 func TestBench(t *testing.T) {
 	b := tiny(t, script(t, fakePeer))
 	b.Side = 2
@@ -95,7 +96,7 @@ func TestBenchLoad(t *testing.T) {
 	}
 }
 
-// A world of ours and a peer's: rates, and zeros where the peer has none.
+// Our world and a peer's are measured. Numbers that the peer lacks are 0.
 func TestBenchEnv(t *testing.T) {
 	b := tiny(t, script(t, fakePeer))
 	r := &EnvReport{Tasks: map[string]*EnvSpeed{}}
@@ -114,7 +115,8 @@ func TestBenchEnv(t *testing.T) {
 	}
 }
 
-// Errors of a peer are reported with a reason, and a hint or the peer's last line.
+// Mistakes of a peer are reported with a reason, and a hint or the last line of its
+// output.
 func TestBenchPeerRefused(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"no python": {"/nowhere/python", "(hint: "},
@@ -128,7 +130,7 @@ func TestBenchPeerRefused(t *testing.T) {
 	}
 }
 
-// Latents are analysed next to the peer, and wide ones once without it.
+// Latents are measured next to the peer, and wide latents once without it.
 func TestLatents(t *testing.T) {
 	b := tiny(t, script(t, fakePeer))
 	r, err := b.timeLatents(t.Context(), 120, 16)
@@ -140,8 +142,8 @@ func TestLatents(t *testing.T) {
 	}
 }
 
-// The default geometry is the one for which PyTorch's times are known, and 10.77 M
-// is its number of parameters (docs/sources.md#parameter-counts).
+// The default geometry is the one for which times of PyTorch are known. It has 10.77 M
+// parameters (docs/sources.md#parameter-counts).
 func TestBenchGeometry(t *testing.T) {
 	p, text, err := Preset("")
 	if err != nil || p.Train.Batch != 32 || p.Train.Directions != 1024 || !strings.HasPrefix(text, "32 clips x 4 frames of 64 px, patch 8, width 192 x 4 layers") {
@@ -149,7 +151,8 @@ func TestBenchGeometry(t *testing.T) {
 	}
 }
 
-// The real programs, without compiling: they run, and their models are ours.
+// The Python programs run, without compiling, and their models have our number of
+// parameters.
 func TestPeersBench(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {

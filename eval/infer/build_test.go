@@ -21,6 +21,7 @@ import (
 	"scalewm/eval/words"
 )
 
+// Methods of the test folder (package resultstest), and their arms.
 // Methods of the made-up folder, and their arms.
 const (
 	lewm      = resultstest.LeWM
@@ -42,7 +43,7 @@ func arm(name string) results.Arm {
 	return a
 }
 
-// ofCells is the table of cells.
+// ofCells returns the table of cells.
 func ofCells(t *testing.T, cells []results.Cell) *Table {
 	t.Helper()
 	table, err := Infer(&results.Contents{Cells: cells, Gates: []results.Gate{resultstest.Gate}}, Options{})
@@ -52,13 +53,13 @@ func ofCells(t *testing.T, cells []results.Cell) *Table {
 	return table
 }
 
-// ofPlans is the table of the cells of plans.
+// ofPlans returns the table of the cells of plans.
 func ofPlans(t *testing.T, plans []plan, edit func(*results.Cell)) *Table {
 	t.Helper()
 	return ofCells(t, resultstest.Cells(t, plans, edit))
 }
 
-// find is a number of a table.
+// find returns a number of a table, which must exist.
 func find(t *testing.T, table *Table, n Number) *Number {
 	t.Helper()
 	found := table.Find(n)
@@ -68,7 +69,7 @@ func find(t *testing.T, table *Table, n Number) *Number {
 	return found
 }
 
-// scoreAt is the success of a method in a block, over its training seeds.
+// scoreAt returns the success of a method in a block, over its training seeds.
 func scoreAt(t *testing.T, table *Table, b *Block, method, tier string) (*Number, *Score) {
 	t.Helper()
 	n := table.Success(b, arm(method), tier)
@@ -85,7 +86,7 @@ func ofSeed(seed int) func(*results.Cell) {
 	}
 }
 
-// The sums below are done by hand from resultstest.HandPlan.
+// The expected sums are computed by hand from resultstest.HandPlan.
 func TestScores(t *testing.T) {
 	table := ofPlans(t, resultstest.HandPlan, nil)
 	if len(table.Blocks) != 1 || !slices.Equal(table.Origin.Protocols, []string{"paper"}) {
@@ -141,8 +142,9 @@ func TestDifferences(t *testing.T) {
 		n := find(t, table, Number{What: Diff, Place: table.Blocks[0].Place.At(tier), Of: arm(a), Minus: arm(b)})
 		return n, n.How.(*Difference)
 	}
-	// SCALE solves what LeWM solves and the next 2, 2, 1 episodes at T1:
-	// b = 5, c = 0, McNemar 2/2^5, mid-p half of it; set sums 2, 2, 1: 2 of 2^3 signs.
+	// At T1 SCALE solves all episodes that LeWM solves and the next 2, 2, 1 of the sets.
+	// So b = 5, c = 0, and McNemar's p is 2/2^5, its mid-p half of it. The set sums are
+	// 2, 2, 1: 2 of 2^3 sign vectors are as extreme.
 	n, d := at(scale, lewm, "T1")
 	if d.Tier != "T1" || n.N != 30 || d.Sets != 3 || d.Both != 24 || d.OnlyA != 5 || d.OnlyB != 0 || d.Neither != 1 {
 		t.Errorf("T1: %+v, want 24 both, 5 SCALE only, 0 LeWM only, 1 neither", d)
@@ -151,7 +153,7 @@ func TestDifferences(t *testing.T) {
 	near(t, "McNemar", *n.P, 2.0/32, 1e-12)
 	near(t, "mid-p", *d.MidP, 1.0/32, 1e-12)
 	near(t, "p over sets", d.SetP, 2.0/8, 1e-12)
-	// Newcombe's formula of docs/sources.md#newcombe evaluated apart from this program (Python floats).
+	// Newcombe's formula of docs/sources.md#newcombe, evaluated independently in Python.
 	near(t, "lower", *n.Lo, 0.8859207509, 1e-6)
 	near(t, "upper", *n.Hi, 33.8069269734, 1e-6)
 
@@ -226,7 +228,7 @@ func TestPairingIsRefused(t *testing.T) {
 	}
 }
 
-// A damaged cell is left out completely: its rates would be wrong too.
+// A damaged cell is left out completely, since its rates would be wrong too.
 func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 	table := ofPlans(t, resultstest.HandPlan, func(c *results.Cell) {
 		if c.Spec.Method == scale && c.Spec.Tier == "T3" && c.Spec.Set == "s101" {
@@ -241,7 +243,8 @@ func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 	}
 }
 
-// Plans of two kinds of device are paired, with a note; on demand they are refused.
+// Plans of two kinds of device are paired, with a note. With Options.SameDevice they
+// are refused.
 func TestKindsOfDevice(t *testing.T) {
 	cells := resultstest.Cells(t, resultstest.HandPlan, func(c *results.Cell) {
 		if c.Spec.Method == scale {
@@ -260,8 +263,7 @@ func TestKindsOfDevice(t *testing.T) {
 	}
 }
 
-// A set that only one arm has, and an episode that only one arm has, are left
-// out and said.
+// Sets and episodes that only one arm has are left out, with a note.
 func TestPairingIntersects(t *testing.T) {
 	cells := resultstest.Cells(t, resultstest.HandPlan, func(c *results.Cell) {
 		if c.Spec.Method == lewm && c.Spec.Tier == "T1" && c.Spec.Set == "s102" {
@@ -279,8 +281,8 @@ func TestPairingIntersects(t *testing.T) {
 	}
 }
 
-// Arms with two common training seeds are paired seed by seed and averaged. At T1 LeWM solves 24 of 30 with one seed,
-// and one more with the other.
+// Arms with two common training seeds are paired for each seed and averaged. At T1 LeWM
+// solves 24 of 30 with one seed, and one more with the other.
 func TestSeedsAreAveraged(t *testing.T) {
 	plans := resultstest.HandPlan[:6] // LeWM and SCALE
 	more := resultstest.Cells(t, plans, func(c *results.Cell) { c.Spec.TrainSeed = 1 })
@@ -313,7 +315,8 @@ func TestSeedsAreAveraged(t *testing.T) {
 	}
 }
 
-// Seed 2 was evaluated at T1 alone, and LeWM at T2p too. SCALE - LeWM at T1: seed 1 +20 points, seed 2 +40; at T2 seed 1 +10.
+// Seed 2 was evaluated at T1 only, and LeWM at T2p too. SCALE - LeWM is +20 points at
+// T1 with seed 1 and +40 with seed 2, and +10 at T2 with seed 1.
 func TestSeedsWithoutATier(t *testing.T) {
 	cells := append(resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7), p(lewm, "T2", 4, 4), p(scale, "T2", 5, 5), p(lewm, "T2p", 0, 0)}, ofSeed(1)),
 		resultstest.Cells(t, []plan{p(lewm, "T1", 4, 4), p(scale, "T1", 8, 8)}, ofSeed(2))...)
@@ -332,7 +335,7 @@ func TestSeedsWithoutATier(t *testing.T) {
 	if want := []string{"tier T2p is only in lewm", "tier T2 without training seed 2 of scale, not evaluated there", "the mean is over T1"}; !slices.Equal(c.Notes, want) {
 		t.Errorf("notes %q, want %q", c.Notes, want)
 	}
-	// A mean is of seed 1 alone: (50 + 40) / 2, without T2p.
+	// The mean is that of seed 1: (50 + 40) / 2, without T2p.
 	n, _ := scoreAt(t, table, b, lewm, Mean)
 	near(t, "mean of LeWM", *n.Value, 45, 1e-9)
 	if s := find(t, table, Number{What: SeedDiff, Place: Place{Task: "tworoom"}, Of: arm(scale), Minus: arm(lewm)}).How.(*Seeds); !slices.Equal(s.Seeds, []int{1, 2}) || !slices.Equal(s.Points, []float64{20, 40}) {
@@ -340,7 +343,8 @@ func TestSeedsWithoutATier(t *testing.T) {
 	}
 }
 
-// The interval next to the test over sets is of the same cells. T3 is seed 1's alone, and T2p replaces no T2.
+// The interval next to the test over sets is over the same cells. Only seed 1 has T3,
+// and T2p does not replace T2.
 func TestPooledOverTheSameCells(t *testing.T) {
 	cells := append(resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7), p(lewm, "T3", 4, 4), p(scale, "T3", 5, 5), p(lewm, "T2p", 0, 0), p(scale, "T2p", 9, 9)}, ofSeed(1)),
 		resultstest.Cells(t, []plan{p(lewm, "T1", 4, 4), p(scale, "T1", 8, 8), p(lewm, "T2p", 0, 0), p(scale, "T2p", 9, 9)}, ofSeed(2))...)
@@ -350,7 +354,8 @@ func TestPooledOverTheSameCells(t *testing.T) {
 	}
 }
 
-// Where one method lacks a tier, its mean would be next to means of other tiers.
+// A method that lacks a tier has no mean: it would be compared with means over other
+// tiers.
 func TestMeanNeedsAllTiers(t *testing.T) {
 	table := ofPlans(t, []plan{p(lewm, "T1", 9, 9), p(scale, "T1", 8, 8), p(scale, "T2", 6, 6)}, nil)
 	b := table.Blocks[0]
@@ -361,7 +366,7 @@ func TestMeanNeedsAllTiers(t *testing.T) {
 	near(t, "mean of SCALE", *n.Value, 70, 1e-9)
 }
 
-// Two trainings of one method and seed are two arms, whichever was evaluated later.
+// Two trainings of one method and seed are two arms, in any order of evaluation.
 func TestTwoTrainingsAreTwoArms(t *testing.T) {
 	other := resultstest.Cells(t, resultstest.HandPlan[:1], func(c *results.Cell) { c.Spec.Weights = "0123456789abcdef"; c.Result.Rows[0].Success = false })
 	cells := append(other, resultstest.Cells(t, resultstest.HandPlan, nil)...)
@@ -387,8 +392,8 @@ func TestTwoTrainingsAreTwoArms(t *testing.T) {
 	}
 }
 
-// The task state and the weight of the method's own term are variants of a method;
-// what is the method's default is not said.
+// The task state and the weight of the method's own loss term are variants of a method,
+// unless they are its defaults.
 func TestVariants(t *testing.T) {
 	b := ofCells(t, append(resultstest.Cells(t, resultstest.HandPlan[:6], func(c *results.Cell) {
 		if c.Spec.Method == scale {
@@ -400,8 +405,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// What was evaluated under other settings is apart: in other blocks, and in other numbers over blocks. Nothing of it is
-// paired with the rest.
+// Cells that were evaluated under other settings get separate blocks and separate
+// numbers over blocks. They are never paired with others.
 func TestSettingsAreApart(t *testing.T) {
 	on := func(yes bool, s *string, v string) {
 		if yes {
@@ -444,9 +449,10 @@ func TestSettingsAreApart(t *testing.T) {
 	}
 }
 
-// factorCells are LeWM and SCALE of three seeds on three sets: CEM at T1 and T3, iCEM and MPPI at T3. At T3 two seeds
-// are varied: other planner noise, no clip, the stock temperature. There SCALE succeeds in 9 of 10, else in
-// 7, in 6 with seed 2.
+// factorCells returns LeWM and SCALE with three seeds on three sets: CEM at T1 and T3,
+// iCEM and MPPI at T3. Two seeds at T3 are varied: other planner noise, no clip, the
+// stock temperature. There SCALE succeeds in 9 of 10. Otherwise it succeeds in 7, with
+// seed 2 in 6.
 func factorCells(t *testing.T) (cells []results.Cell) {
 	t.Helper()
 	add := func(solver string, tiers []string, seeds int, hits func(seed int) int, edit func(*results.Spec)) {
@@ -480,9 +486,10 @@ func factorCells(t *testing.T) (cells []results.Cell) {
 	return cells
 }
 
-// Cells that vary the planner's noise, iCEM's clip or MPPI's temperature leave the main blocks and all other numbers
-// as they are without them. The numbers of factors have the two seeds and T3 of the main setting, where SCALE
-// leads by 10 (7 + 6) / 2 - 50 = 15 points, and theirs of 40.
+// Cells that vary the planner's noise, iCEM's clip or MPPI's temperature do not change
+// the main blocks or any other number. The numbers of factors are over the two seeds
+// and T3: in the main setting SCALE leads by 10 (7 + 6) / 2 - 50 = 15 points, and in
+// the varied one by 40.
 func TestFactors(t *testing.T) {
 	all := factorCells(t)
 	table := ofCells(t, all)
@@ -568,8 +575,8 @@ func TestSingleSetAndMissingArm(t *testing.T) {
 	}
 }
 
-// Three equal averages, each p: Holm gives all of them 3 p. The floor of random actions is in blocks of solvers that it was
-// not evaluated for.
+// Three equal averages, each with p, have 3 p by Holm. The floor of random actions is
+// in the blocks of all solvers, although it was evaluated once.
 func TestSeveralBlocks(t *testing.T) {
 	cells := resultstest.Cells(t, resultstest.HandPlan, nil)
 	for _, solver := range []string{"icem", "mppi"} {

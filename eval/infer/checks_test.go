@@ -95,12 +95,12 @@ func TestCheckComplete(t *testing.T) {
 	}
 }
 
-// empty is a table without numbers.
+// empty returns a table without numbers.
 func empty(c *results.Contents, blocks ...*Block) *Table {
 	return &Table{Contents: c, Blocks: blocks, byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}}
 }
 
-// oneArm is the table of an arm whose sets of n episodes have these rates.
+// oneArm returns the table of an arm with these rates on sets of n episodes.
 func oneArm(n int, rates ...float64) *Table {
 	s := Score{N: n * len(rates)}
 	for i, r := range rates {
@@ -120,7 +120,7 @@ func TestCheckHomogeneous(t *testing.T) {
 		want  Verdict
 		text  string
 	}{
-		// 200 episodes: one SD is 100 sqrt(.7 x .3 / 200) = 3.2 points, below half the limit.
+		// With 200 episodes one SD is 100 sqrt(.7 x .3 / 200) = 3.2 points, below half the limit.
 		{"near", oneArm(200, 70, 72, 77.9), Passed, "within 8 points"},
 		{"far", oneArm(200, 70, 72, 80.1), Warned, "set s103 lies 8.1 points from the median"},
 		{"small sets", oneArm(10, 70, 70, 90), Skipped, "undecidable"},
@@ -133,11 +133,11 @@ func TestCheckHomogeneous(t *testing.T) {
 }
 
 func TestCheckVariance(t *testing.T) {
-	// Rates 40, 50, 60 of 100: variance 100 against 100 x 100 x .25 / 100 = 25: ratio 4.
+	// Rates of 40, 50, 60 of 100 have variance 100; the binomial one is 100 x 100 x .25 / 100 = 25.
 	if got := oneArm(100, 40, 50, 60).checkVariance(); got.Verdict != Warned || !strings.Contains(got.Text, "4.00 times") {
 		t.Errorf("%s: %s, want a warning with ratio 4.00", got.Verdict, got.Text)
 	}
-	// 45, 50, 55: variance 25, ratio 1.
+	// Rates of 45, 50, 55 have variance 25, so the ratio is 1.
 	if got := oneArm(100, 45, 50, 55).checkVariance(); got.Verdict != Passed || !strings.Contains(got.Text, "1.00 times") {
 		t.Errorf("%s: %s, want passed with ratio 1.00", got.Verdict, got.Text)
 	}

@@ -10,7 +10,7 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// Every claim says how it is decided in words that the program knows.
+// Every claim is decided by a measure, a range and arms that the program has.
 func TestClaimsAreDecidable(t *testing.T) {
 	ids := map[string]bool{}
 	for _, c := range PaperClaims {
@@ -42,7 +42,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// found is a claim's finding.
+// found returns the finding of a claim.
 func found(t *testing.T, all []Finding, id string) Finding {
 	t.Helper()
 	i := slices.IndexFunc(all, func(f Finding) bool { return f.ID == id })
@@ -52,7 +52,7 @@ func found(t *testing.T, all []Finding, id string) Finding {
 	return all[i]
 }
 
-// telling is the only number of a claim that is not missing.
+// telling returns the only number of a claim that the folder has.
 func telling(t *testing.T, table *Table, id string) Evidence {
 	t.Helper()
 	there := slices.DeleteFunc(slices.Clone(found(t, table.Claims, id).Evidence), Evidence.Missing)
@@ -62,7 +62,7 @@ func telling(t *testing.T, table *Table, id string) Evidence {
 	return there[0]
 }
 
-// counts says how many numbers of a finding stand how.
+// counts returns how many numbers of a finding have each verdict.
 func counts(f Finding) string {
 	n := map[Verdict]int{}
 	for _, e := range f.Evidence {
@@ -74,8 +74,9 @@ func counts(f Finding) string {
 	return fmt.Sprintf("%d hold, %d fail, %d undecided, %d missing", n[Holds], n[Fails], n[Undecided], n["missing"])
 }
 
-// A claim on all 15 averages holds where each interval is above 0, is undecided with one
-// open or missing, and fails with one clearly below; "not all" is the reverse.
+// A claim about all 15 averages holds if each interval is above 0, is undecided if one
+// includes 0 or is missing, and fails if one is clearly below. "not all" is the
+// reverse.
 func TestClaimsOnAverages(t *testing.T) {
 	grid := func(edit func(b *Block, d *Difference)) (g Group) {
 		for _, task := range results.PaperTasks {
@@ -122,7 +123,8 @@ func TestClaimsOnAverages(t *testing.T) {
 	if f := found(t, findings(g), "scale-every-average"); f.Verdict != Undecided || counts(f) != "12 hold, 0 fail, 0 undecided, 3 missing" {
 		t.Errorf("without Cube: %s, %s", f.Verdict, counts(f))
 	}
-	// Published gains under iCEM are 4.3, 3.1, 5.2, 10.0, 3.1: +4 (3.5 to 4.5) is within 2 points of all but Two-Room's.
+	// The published gains under iCEM are 4.3, 3.1, 5.2, 10.0, 3.1. An interval of 3.5 to 4.5
+	// is within 2 points of all but Two-Room's.
 	f := found(t, findings(grid(func(_ *Block, d *Difference) { d.Lo, d.Hi = 3.5, 4.5 })), "scale-icem-gains")
 	for _, e := range f.Evidence {
 		if f.Verdict != Fails || (e.Stand == Holds) != (e.Task != "tworoom") || (e.Stand == Fails) != (e.Task == "tworoom") {
@@ -131,19 +133,19 @@ func TestClaimsOnAverages(t *testing.T) {
 	}
 }
 
-// analysed is the table of analyses alone.
+// analysed returns a table with analyses only.
 func analysed(all []results.Analysis) *Table {
 	t := empty(&results.Contents{Analyses: all})
 	t.Claims = t.findings(Group{})
 	return t
 }
 
-// Claims on checkpoints: an alignment has an interval itself, a probe needs training
-// seeds, a rollout is paired by start.
+// An alignment has its own interval, a probe gets one from training seeds, and rollouts
+// are paired by start.
 func TestClaimsOnCheckpoints(t *testing.T) {
 	all := resultstest.Analyses()
 	table := analysed(all)
-	// .75 (.625 to .875) less .25 (.125 to .375): half widths .125 each, together .125 √2 = .177.
+	// .75 (.625 to .875) minus .25 (.125 to .375): half widths of .125 combine to .125 √2 = .177.
 	e := telling(t, table, "scale-alignment")
 	if f := found(t, table.Claims, "scale-alignment"); f.Verdict != Undecided || counts(f) != "1 hold, 0 fail, 0 undecided, 4 missing" || e.Task != "tworoom" || e.N != 1 || !slices.Equal(e.Notes, []string{"bootstrap of episodes"}) {
 		t.Errorf("%s, %s: %+v", f.Verdict, counts(f), e.Number)
@@ -154,7 +156,7 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 	if e := telling(t, table, "scale-spectrum"); e.Minus != arm(lewm) || *e.Value != 0 || e.Lo != nil || e.N != 1 || !slices.Equal(e.Notes, []string{"no interval"}) {
 		t.Errorf("%+v", e.Number)
 	}
-	// τ of SCALE less LeWM's by start: .1, .2, .3, mean .2, half width 4.302653/√3 × .1.
+	// Differences of τ by start are .1, .2, .3: mean .2, half width 4.302653/√3 × .1.
 	for i, a := range all {
 		if a.Spec.Analysis != "rollout" {
 			continue
@@ -175,8 +177,10 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 	}
 }
 
-// Ratios of costs are averaged over tasks, here 2 and 3 of training and 40 and 60 of planning: half widths 12.7062 times .5 and 10.
-// Rollouts are compared by start and, of two training seeds, by seed: -.2 and -.4 of their latents' scale.
+// Ratios of costs are averaged over tasks: here 2 and 3 for training, 40 and 60 for
+// planning, so the half widths are 12.7062 times .5 and 10. Rollouts are compared by
+// start and, with two training seeds, by seed: -.2 and -.4 in units of the scale of
+// their latents.
 func TestClaimsOnCostsAndSeeds(t *testing.T) {
 	var all []results.Analysis
 	add := func(task, method string, seed int, r results.Results) {
@@ -216,7 +220,7 @@ func TestClaimsOnCostsAndSeeds(t *testing.T) {
 	}
 }
 
-// A number that could not be computed is missing.
+// A number that cannot be computed is missing.
 func TestClaimsWithoutNumbers(t *testing.T) {
 	all := resultstest.Analyses()
 	for i := range all {

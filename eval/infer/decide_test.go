@@ -7,9 +7,10 @@ import (
 
 var above = Range{0, math.Inf(1)}
 
-// An interval above 0 supports, one that crosses it decides nothing, and one below
-// contradicts unless the number of numbers explains it: the normal quantiles of .975 and of
-// 1 - .025/15 are 1.960 and 2.935, so that (-1.9, -0.1) about -1 reaches +0.35 among 15.
+// An interval above 0 supports a claim of "up", one that includes 0 decides nothing,
+// and one below contradicts it unless the number of intervals explains it. The normal
+// quantiles of .975 and 1 - .025/15 are 1.960 and 2.935, so among 15 intervals (-1.9,
+// -0.1) around -1 is widened to +0.35.
 func TestStand(t *testing.T) {
 	for _, c := range []struct {
 		e     Estimate
@@ -50,8 +51,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The quantile .975 of Student's t with 2 degrees of freedom is 4.302653 (tables), the SD
-// of 1, 2, 3 is 1.
+// The .975 quantile of Student's t with 2 degrees of freedom is 4.302653 (from tables).
+// The SD of 1, 2, 3 is 1.
 func TestMeanOf(t *testing.T) {
 	e := MeanOf([]float64{1, 2, 3})
 	if half := 4.302653 / math.Sqrt(3); e.Value != 2 || math.Abs(e.Hi-2-half) > 1e-6 || math.Abs(2-e.Lo-half) > 1e-6 {

@@ -10,8 +10,8 @@ import (
 	"scalewm/eval/infer"
 )
 
-// Two arms from CSV files are paired episode by episode: of 100 both solve 90, only
-// the first seven, only the second one.
+// Two arms from CSV files are paired by episode. Of 100 episodes both solve 90, seven
+// are solved only by the first and one only by the second.
 func ExampleCompare() {
 	dir, err := os.MkdirTemp("", "paired-example")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"scalewm/eval/results"
 )
 
-// pairable are two cells that differ in nothing but the model.
+// pairable returns two cells that differ only in the model.
 func pairable() (a, b results.Cell) {
 	make := func(method string) results.Cell {
 		return results.Cell{ID: method, Spec: results.Spec{Task: "cube", Method: method, Weights: method, Data: "d", Solver: "mppi", Tier: "T4", Candidates: 20, Iterations: 5, Elites: 2, Set: "s102", SetHash: "h", Rules: results.Rules{Protocol: "paper", Temperature: 32, Horizon: 5, Budget: 50, GoalOffset: 25}},
@@ -17,8 +17,8 @@ func pairable() (a, b results.Cell) {
 	return make("scale"), make("lewm")
 }
 
-// unlike pairs two cells and says why they are refused, if they are.
-func unlike(t *testing.T, a, b results.Cell, o Options) (string, *Comparison) {
+// mismatch pairs two cells and returns the first refusal, or "".
+func mismatch(t *testing.T, a, b results.Cell, o Options) (string, *Comparison) {
 	t.Helper()
 	x, y := &Side{Name: "a"}, &Side{Name: "b"}
 	for arm, c := range map[*Side]results.Cell{x: a, y: b} {
@@ -33,11 +33,11 @@ func unlike(t *testing.T, a, b results.Cell, o Options) (string, *Comparison) {
 	return c.Refused[0], c
 }
 
-// Every difference that is not the model's is refused by name
+// Every difference that is not one of the model is refused by name
 // (docs/sources.md#pairing): set, seed rule, tier, environment, data.
 func TestUnlike(t *testing.T) {
 	if a, b := pairable(); true {
-		if why, _ := unlike(t, a, b, Options{SameDevice: true}); why != "" {
+		if why, _ := mismatch(t, a, b, Options{SameDevice: true}); why != "" {
 			t.Fatalf("a fair pair: %s", why)
 		}
 	}
@@ -60,27 +60,26 @@ func TestUnlike(t *testing.T) {
 	} {
 		a, b := pairable()
 		change(&a)
-		if why, c := unlike(t, a, b, Options{SameDevice: true}); !strings.Contains(why, want) || c.Mean != nil {
+		if why, c := mismatch(t, a, b, Options{SameDevice: true}); !strings.Contains(why, want) || c.Mean != nil {
 			t.Errorf("want %q, got %q", want, why)
 		}
-		if why, _ := unlike(t, b, a, Options{SameDevice: true}); why == "" {
+		if why, _ := mismatch(t, b, a, Options{SameDevice: true}); why == "" {
 			t.Errorf("%q: not refused the other way round", want)
 		}
 	}
 }
 
-// Different kinds of device are noted, and prevent pairing only with SameDevice.
+// Different kinds of device cause a note. They are refused only on request.
 func TestKindsOfDeviceAreNoted(t *testing.T) {
 	a, b := pairable()
 	a.Result.Device = "cuda/sm90/bf16"
-	if why, c := unlike(t, a, b, Options{}); why != "" || len(c.ByTier) != 1 || !slices.Equal(c.Notes, []string{"a planned on cuda/sm90/bf16, b on cpu/avx2/fp32"}) {
+	if why, c := mismatch(t, a, b, Options{}); why != "" || len(c.ByTier) != 1 || !slices.Equal(c.Notes, []string{"a planned on cuda/sm90/bf16, b on cpu/avx2/fp32"}) {
 		t.Errorf("refused %q, notes %q", why, c.Notes)
 	}
 }
 
-// What may differ: the model, its seed, MPPI's temperature of a method that
-// shares it with none, a planner against random actions, and episodes that only
-// one arm has.
+// Arms may differ in the model, its seed, MPPI's temperature if a method shares it with
+// no other, whether they plan (random actions), and episodes that only one has.
 func TestPairable(t *testing.T) {
 	for what, change := range map[string]func(*results.Cell){
 		"training seed":  func(c *results.Cell) { c.Spec.TrainSeed = 9 },
@@ -94,7 +93,7 @@ func TestPairable(t *testing.T) {
 	} {
 		a, b := pairable()
 		change(&a)
-		if why, c := unlike(t, a, b, Options{SameDevice: true}); why != "" || c.Mean == nil {
+		if why, c := mismatch(t, a, b, Options{SameDevice: true}); why != "" || c.Mean == nil {
 			t.Errorf("%s: %s", what, why)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// What was measured are numbers, with the ids of the analyses. Checkpoints of other seeds and data sets are apart, and data sets
-// are never compared.
+// Analyses become numbers, with their ids. Checkpoints of other seeds and data sets are
+// distinguished, and checkpoints on different data sets are never compared.
 func TestMeasured(t *testing.T) {
 	all := resultstest.Analyses()
 	table := analysed(all)
@@ -62,8 +62,9 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// Kendall's τ of five starts, SCALE above LeWM on all: p = 2/32; the error is 10 % lower.
-// A smaller rollout of the same checkpoint is left out, and protocols are apart.
+// SCALE's Kendall τ is above LeWM's on all of five starts: p = 2/32. Its error is 10 %
+// lower. A smaller rollout of the same checkpoint is left out, and protocols are
+// distinguished.
 func TestRolloutChanges(t *testing.T) {
 	of := func(method, protocol string, err, tau float64, starts int) results.Analysis {
 		r := &results.Rollout{RollErr: err, Tau: tau, Starts: starts, Candidates: 64}
@@ -90,8 +91,8 @@ func TestRolloutChanges(t *testing.T) {
 	}
 }
 
-// The paper prints its rollout numbers twice: as values and as changes against LeWM
-// (tab:rollout-probe), which the values must give.
+// The paper prints its rollout numbers twice, as values and as changes against LeWM
+// (tab:rollout-probe). The changes must follow from the values.
 func TestPublishedRolloutsAgree(t *testing.T) {
 	table := paper()
 	for task, want := range map[string][6]float64{ // error of SCALE, Aux, DINO-WM, then tau; in percent
@@ -119,8 +120,8 @@ func TestPublishedRolloutsAgree(t *testing.T) {
 	}
 }
 
-// Two methods of three checkpoints each. Within each method better alignment goes with less
-// success, yet the better aligned method has more. By hand: ranks of all differ by 2, 0 and 2
+// There are two methods with three checkpoints each. Within each method better alignment goes
+// with less success, but the better aligned method has more. By hand: ranks of all differ by 2, 0 and 2
 // in both methods, so 1 - 6*16/(6*35) = 0.54, z = 0.608 with deviation sqrt((1+0.54^2/2)/3) = 0.618. Within
 // methods -1, taken as -(1 - 6/210): z = -2.120 with deviation sqrt((1+0.971^2/2)/2) = 0.858, so up to
 // tanh(-2.120 + 1.681) = -0.41. The mean with a second task of the same numbers has 1/sqrt(2) of the deviations: from
@@ -167,7 +168,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// SCALE with half the state succeeds in 6 of 10 at two tiers on two sets, with all of it in 7 and 9: 60 and 80 %.
+// SCALE trained with half the state succeeds in 6 of 10 at two tiers on two sets, and
+// with the full state in 7 and 9: 60 and 80 %.
 func TestStates(t *testing.T) {
 	cells := append(resultstest.Cells(t, []plan{p(scale, "T1", 6, 6), p(scale, "T3", 6, 6)}, func(c *results.Cell) { c.Spec.Q, c.Spec.Weights = "half", "half" }),
 		resultstest.Cells(t, []plan{p(scale, "T1", 7, 7), p(scale, "T3", 9, 9)}, func(c *results.Cell) { c.Spec.Q = "full" })...)

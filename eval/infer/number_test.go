@@ -14,7 +14,8 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// everything has cells of several solvers, settings, seeds and states, and analyses.
+// everything returns a table of cells of several solvers, settings, seeds and states,
+// and of analyses.
 func everything(t *testing.T) *Table {
 	t.Helper()
 	cells := append(factorCells(t), resultstest.Cells(t, []plan{p(scale, "T1", 6, 6, 6)}, func(c *results.Cell) { c.Spec.Recipe, c.Spec.Q, c.Spec.Weights = "r", "half", "half" })...)
@@ -26,7 +27,8 @@ func everything(t *testing.T) *Table {
 	return table
 }
 
-// A description belongs to one number, which Find and Select give, and what a number rests on is in the folder.
+// A description identifies one number, which Find and Select return, and the cells of
+// each number exist.
 func TestNumbers(t *testing.T) {
 	table := everything(t)
 	cells := map[string]bool{}
@@ -71,7 +73,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// The order of the numbers does not change between two runs.
+// Two runs give the numbers in the same order.
 func TestSameOrder(t *testing.T) {
 	order := func() (out []string) {
 		for _, n := range everything(t).Numbers {
@@ -117,7 +119,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// SCALE solves what LeWM solves and the next 2, 2 and 1 episodes of the sets at T1 (resultstest.HandPlan).
+// At T1 SCALE solves all episodes that LeWM solves and the next 2, 2 and 1 of the sets
+// (resultstest.HandPlan).
 func TestWhy(t *testing.T) {
 	dir := t.TempDir()
 	resultstest.Write(t, dir)

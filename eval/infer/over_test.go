@@ -11,21 +11,21 @@ import (
 	"scalewm/eval/stats"
 )
 
-// paper is the table of the published numbers alone.
+// paper returns a table with the published numbers only.
 func paper() *Table {
 	t := empty(&results.Contents{})
 	t.publish()
 	return t
 }
 
-// printed is the paper's success of a method at a tier.
+// printed returns the paper's success of a method at a tier.
 func printed(t *testing.T, of *Table, task, solver, method, tier string) *Number {
 	t.Helper()
 	return find(t, of, Number{What: Success, Source: Paper, Place: Place{Task: task, Solver: solver, Tier: tier}, Of: arm(method)})
 }
 
-// fromPaper turns the paper's means into blocks: one arm a method, the six sets
-// shifted by integer points, those of set k by k - 2, the same for all methods.
+// fromPaper returns blocks with the paper's means: one arm for each method, with six
+// sets. Set k is shifted by k - 2 points, the same for all methods.
 func fromPaper(t *testing.T) (*Table, Group) {
 	t.Helper()
 	table := paper()
@@ -56,14 +56,14 @@ func fromPaper(t *testing.T) (*Table, Group) {
 	return table, Group{Blocks: table.Blocks}
 }
 
-// ours are the numbers of a kind that are not published.
+// ours returns the numbers of a kind that are not published.
 func ours(table *Table, what string) []*Number {
 	return table.Where(what, func(n *Number) bool { return n.Source == Ours })
 }
 
-// TestSetTestsArePerTask: from the paper's means every task has a number for
-// every comparison, whose difference is the mean over the task's 15 cells,
-// summed here from the tables; equal differences on six sets have p = 2/64.
+// TestSetTestsArePerTask checks that from the paper's means every task has a number for
+// every comparison. Its difference is the mean over the task's 15 cells, summed here
+// from the tables, and equal differences on six sets have p = 2/64.
 func TestSetTestsArePerTask(t *testing.T) {
 	table, g := fromPaper(t)
 	table.setTests(g, Options{})
@@ -86,8 +86,8 @@ func TestSetTestsArePerTask(t *testing.T) {
 	}
 }
 
-// The counts of the paper's text (SCALE leads LeWM in 15 of 15 averages, Aux in
-// 13; docs/sources.md#significance) are those of its own tables.
+// The counts in the paper's text (SCALE leads LeWM in 15 of 15 averages, Aux in 13;
+// docs/sources.md#significance) follow from its tables.
 func TestTallies(t *testing.T) {
 	table, g := fromPaper(t)
 	table.tallies(g)
@@ -111,8 +111,8 @@ func TestTallies(t *testing.T) {
 	}
 }
 
-// The published spread between sets is that of chance: docs/sources.md#set-spread gives 1.04
-// over the tables, 1.16 for CEM, .93 for iCEM, 1.02 for MPPI.
+// The published sets scatter by chance only. docs/sources.md#set-spread has the
+// expected ratios: 1.04 over the tables, 1.16 for CEM, .93 for iCEM, 1.02 for MPPI.
 func TestPublishedSetsAreHomogeneous(t *testing.T) {
 	for solver, ratio := range map[string]float64{"cem": 1.16, "icem": 0.93, "mppi": 1.02} {
 		var between, binomial float64
@@ -131,9 +131,9 @@ func TestPublishedSetsAreHomogeneous(t *testing.T) {
 	}
 }
 
-// TestAggregates: over the paper's tables, all four methods share 75 cells; the
-// mean is the plain mean of the printed rates (here plus half a point, the mean
-// shift of the six sets), and SCALE's is above LeWM's as the paper says.
+// TestAggregates checks that all four methods share 75 cells of the paper's tables. The
+// mean is that of the printed rates plus half a point, the mean shift of the six sets,
+// and SCALE's is above LeWM's as the paper says.
 func TestAggregates(t *testing.T) {
 	table, g := fromPaper(t)
 	table.aggregates(g)
@@ -160,9 +160,9 @@ func TestAggregates(t *testing.T) {
 	}
 }
 
-// sixSets are cells of LeWM and SCALE with CEM and iCEM at all tiers and six sets, of 10
-// episodes: LeWM succeeds in 5 with CEM and 6 with iCEM, SCALE in 2 more on every set but the
-// first, where it is one behind.
+// sixSets returns cells of LeWM and SCALE with CEM and iCEM at all tiers and six sets
+// of 10 episodes. LeWM succeeds in 5 with CEM and 6 with iCEM. SCALE succeeds in 2
+// more, except on the first set, where it succeeds in one fewer.
 func sixSets(t *testing.T) []results.Cell {
 	t.Helper()
 	var plans []plan
@@ -175,11 +175,11 @@ func sixSets(t *testing.T) []results.Cell {
 	})...)
 }
 
-// TestSetTestOfCells: on each set the 10 cells differ by -10, +20, ... +20 points, so that the
-// mean is 15 and the Wilcoxon ranks are 1 (negative) and five of 4: sign vectors with a rank
-// sum at least as far from 0 as 19 are those without or with the 1 alone, 2 of either sign: p = 4/64.
-// Of the 60 episodes 55 count (2 x 5 for SCALE less 1): +15 points as well. iCEM gains
-// 10 points for both. What is missing is named.
+// TestSetTestOfCells has 10 cells that differ by -10, +20, ... +20 points on the six sets. The
+// mean is 15, and the Wilcoxon ranks are 1 (negative) and five times 4. The sign vectors whose
+// rank sum is at least as far from 0 as 19 are those of equal signs, with or without an exception
+// for rank 1: 4 of 64. By episode the difference is +15 points as well. iCEM gains 10 points for
+// both arms. Everything that is missing is named.
 func TestSetTestOfCells(t *testing.T) {
 	table := ofCells(t, sixSets(t))
 	tests, gains := ours(table, SetDiff), ours(table, Gain)
@@ -197,7 +197,8 @@ func TestSetTestOfCells(t *testing.T) {
 	}
 }
 
-// A cell that lacks a set takes it from the test, a tier that lacks an arm its cell, and both are named.
+// A cell that lacks a set removes the set from the test, and a tier that lacks an arm
+// removes its cell. Both are named.
 func TestSetTestNamesGaps(t *testing.T) {
 	n := ours(ofCells(t, slices.DeleteFunc(sixSets(t), func(c results.Cell) bool {
 		s := c.Spec
@@ -208,7 +209,7 @@ func TestSetTestNamesGaps(t *testing.T) {
 	}
 }
 
-// asMPPI makes the made-up cells MPPI's at a temperature.
+// asMPPI changes the cells of the test folder to MPPI at a temperature.
 func asMPPI(temperature float64) func(*results.Cell) {
 	return func(c *results.Cell) {
 		if c.Spec.Method != random {
@@ -217,8 +218,8 @@ func asMPPI(temperature float64) func(*results.Cell) {
 	}
 }
 
-// Tables of a chosen temperature are of s102 and later, for the floor too; at
-// the stock temperature they are of all sets (docs/sources.md#mppi-temperature).
+// Tables of a chosen temperature have the sets from s102 on, for the floor too. At the
+// stock temperature they have all sets (docs/sources.md#mppi-temperature).
 func TestTuningSetIsLeftOut(t *testing.T) {
 	table := ofPlans(t, resultstest.HandPlan, asMPPI(64))
 	b := table.Blocks[0]
@@ -241,8 +242,8 @@ func TestTuningSetIsLeftOut(t *testing.T) {
 	}
 }
 
-// MPPI at stock and at chosen temperatures in one folder are two tables, and
-// the paper's test over sets reads the stock one, which has all sets.
+// MPPI at the stock temperature and at a chosen one in one folder are two tables. The
+// paper's test over sets uses the first, which has all sets.
 func TestStockTemperatureNextToTheChosenOne(t *testing.T) {
 	plans := resultstest.HandPlan
 	cells := append(resultstest.Cells(t, plans, asMPPI(64)), resultstest.Cells(t, plans[:len(plans)-1], asMPPI(0.5))...)

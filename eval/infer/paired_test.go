@@ -23,8 +23,8 @@ func parse(t *testing.T, name, text string) *Side {
 	return a
 }
 
-// arms builds two arms of one tier from the four counts of a 2 x 2 table,
-// dealt to two sets.
+// arms returns two arms at one tier with the four counts of a 2 x 2 table, distributed
+// over two sets.
 func arms(t *testing.T, tier string, both, onlyA, onlyB, neither int) (*Side, *Side) {
 	var a, b strings.Builder
 	a.WriteString("set,episode,tier,success\n")
@@ -40,7 +40,7 @@ func arms(t *testing.T, tier string, both, onlyA, onlyB, neither int) (*Side, *S
 	return parse(t, "a", a.String()), parse(t, "b", b.String())
 }
 
-// compare pairs two arms as `compare` does: all of it, or an error.
+// compare pairs two arms like `scalewm compare`: it returns everything, or an error.
 func compare(a, b *Side) (*Comparison, error) {
 	c := Compare(a, b, Options{SameDevice: true})
 	return c, c.Err()
@@ -53,7 +53,8 @@ func near(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
-// Counts, interval and p-values of (90, 7, 1, 2): docs/sources.md#newcombe, docs/sources.md#mcnemar.
+// The expected counts, interval and p-values of (90, 7, 1, 2) are those of
+// docs/sources.md#newcombe and docs/sources.md#mcnemar.
 func TestOneTier(t *testing.T) {
 	a, b := arms(t, "T1", 90, 7, 1, 2)
 	r, err := compare(a, b)
@@ -81,7 +82,7 @@ func TestOneTier(t *testing.T) {
 	}
 }
 
-// two tiers of 100 episodes, 10 of B missing, and a tier that only A has.
+// There are two tiers of 100 episodes, of which B lacks 10, and a tier that only A has.
 func TestTiersAndMissingEpisodes(t *testing.T) {
 	var a, b strings.Builder
 	a.WriteString("set,episode,tier,success\n")
@@ -104,7 +105,7 @@ func TestTiersAndMissingEpisodes(t *testing.T) {
 	if strings.Join(r.Notes, "\n") != strings.Join(want, "\n") {
 		t.Errorf("notes %q, want %q", r.Notes, want)
 	}
-	// Holm over two tiers: p of T1 is 2/2^20 doubled, that of T2 is 1.
+	// Holm over two tiers doubles the p of T1, which is 2/2^20. That of T2 is 1.
 	near(t, "Holm of T1", *r.ByTier[0].HolmP, 4*math.Pow(2, -20), 1e-15)
 	near(t, "Holm of T2", *r.ByTier[1].HolmP, 1, 0)
 	// Of the 90 complete episodes 10 differ, at one of two tiers: 100*10/180 points.
@@ -115,7 +116,7 @@ func TestTiersAndMissingEpisodes(t *testing.T) {
 	near(t, "sign flip over episodes", r.Mean.P, 2*math.Pow(2, -10), 7e-4) // exact law of 10 equal differences, 5 standard errors
 }
 
-// Every condition that differs is refused by name; one that an arm does not
+// Every condition that differs is refused by name. A condition that an arm does not
 // state is not.
 func TestRefusals(t *testing.T) {
 	const head, row = "set,episode,tier,success", "s101,0,T1,1"
@@ -266,7 +267,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// The share of costs that are not finite is noted of the arm and tier that have it.
+// The share of costs that are not finite is noted for the arm and tier that have it.
 func TestNotesCosts(t *testing.T) {
 	store := cell.Store{Dir: filepath.Join(t.TempDir(), results.CellsDir)}
 	for set := range 2 {

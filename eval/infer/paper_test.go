@@ -13,7 +13,7 @@ import (
 	"scalewm/eval/results"
 )
 
-// methods are the paper's, in the order of its tables.
+// methods are those of the paper, in the order of its tables.
 var methods = []string{lewm, scale, aux, "dinowm"}
 
 func TestPublished(t *testing.T) {
@@ -44,11 +44,11 @@ func TestPublished(t *testing.T) {
 	if n := len(table.Where(Success, func(n *Number) bool { return n.Source == Paper })); n != 5*3*4*6 {
 		t.Errorf("%d printed successes, want 5 tasks x 3 solvers x 4 methods x (5 tiers + average)", n)
 	}
-	// The paper's text: SCALE improves every task-solver average (15/15), Aux 13 of 15.
+	// According to the paper's text, SCALE improves every average (15 of 15), and Aux 13 of 15.
 	if above != 15 || auxAbove != 13 {
 		t.Errorf("SCALE above LeWM on %d, Aux on %d; the paper says 15 and 13", above, auxAbove)
 	}
-	// Read off the paper's pages by eye.
+	// Copied from the paper's pages by hand.
 	for _, c := range []struct {
 		task, solver, method, tier string
 		mean, sd                   float64
@@ -66,7 +66,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// The published numbers and the places of claims are those of the paper's LaTeX source.
+// The published numbers and the positions of the claims are those of the paper's LaTeX
+// source.
 func TestPaperLaTeX(t *testing.T) {
 	path := os.Getenv("SCALEWM_PAPER")
 	if path == "" {
@@ -83,7 +84,7 @@ func TestPaperLaTeX(t *testing.T) {
 		}
 	}
 	numbers := regexp.MustCompile(`-?\d*\.\d+`)
-	// rows lists the rows below a label that have numbers, by the name in their second column.
+	// rows returns the rows with numbers below a label, by the name in their second column.
 	type row struct {
 		name string
 		x    []float64
@@ -159,7 +160,7 @@ func TestPaperLaTeX(t *testing.T) {
 					t.Errorf("tab:probing-%s, %s: %v in row %d of %d", task, method, w, j, 2*n)
 				}
 			}
-			// Each number but LeWM's has its change against that in brackets.
+			// Each number except LeWM's is followed by its change against LeWM in brackets.
 			at := max(0, 2*m-1)
 			if e, tau := rollouts[2*k].x[at], rollouts[2*k+1].x[at]; of(task, RolloutError, method) != e || of(task, Tau, method) != tau {
 				t.Errorf("tab:rollout-probe, %s, %s: printed %v and %v", task, method, e, tau)

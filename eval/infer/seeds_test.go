@@ -9,8 +9,9 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// Two seeds, one tier of two sets of two episodes: seed 1 gains the first episode of each
-// set, seed 2 loses the second of the first set; what only one seed has is left out.
+// There are two seeds, and one tier with two sets of two episodes. Seed 1 gains the
+// first episode of each set, and seed 2 loses the second of the first set. Episodes
+// that only one seed has are left out.
 func TestBySeed(t *testing.T) {
 	nothing := make([]string, len(fields))
 	type set struct {
@@ -39,8 +40,9 @@ func TestBySeed(t *testing.T) {
 	}
 }
 
-// The authors' counts by seed, from their averages: 15 of 15 at 3072, 11 of 15 at 3073
-// (docs/sources.md#training-seeds); at 3074 four tasks, PointMaze without MPPI.
+// The expected counts are the authors', from their averages: 15 of 15 with seed 3072
+// and 11 of 15 with 3073 (docs/sources.md#training-seeds). Seed 3074 has four tasks,
+// PointMaze without MPPI.
 func TestPublishedSeeds(t *testing.T) {
 	table, _ := fromPaper(t)
 	table.publishSeeds()
@@ -73,8 +75,8 @@ func TestPublishedSeeds(t *testing.T) {
 	}
 }
 
-// twoSeeds are LeWM and SCALE on two sets at one tier: with seed 1 SCALE succeeds in 2 of 10 more, with
-// seed 2 in 1 fewer, and in the given number more with each.
+// twoSeeds returns LeWM and SCALE on two sets at one tier. SCALE succeeds in 2 of 10
+// more with seed 1 and in 1 fewer with seed 2, and in the given number more with each.
 func twoSeeds(t *testing.T, more int, edit func(*results.Cell)) (cells []results.Cell) {
 	t.Helper()
 	for seed, hits := range map[int]int{1: 7 + more, 2: 4 + more} {
@@ -86,8 +88,9 @@ func twoSeeds(t *testing.T, more int, edit func(*results.Cell)) (cells []results
 	return cells
 }
 
-// Differences of +20 and -10 points: mean 5, SD 21.2, Student's half width 12.706 × 15 = 190.6. The claims have the same interval,
-// not the one over 20 episodes.
+// Differences of +20 and -10 points have mean 5, SD 21.2 and Student's half width
+// 12.706 × 15 = 190.6. The claims have this interval, instead of the one over 20
+// episodes.
 func TestSeeds(t *testing.T) {
 	table := ofCells(t, twoSeeds(t, 0, func(*results.Cell) {}))
 	half := 12.7062047 * 15
@@ -125,8 +128,9 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// With the second draw SCALE solves one more episode of ten, of each seed and set: differences of
-// 100 points in a tenth of the episodes, so a variance of 0.1 * 100^2 / 2 = 500.
+// With the second draw of noise SCALE solves one more episode of ten, for each seed and
+// set. These are differences of 100 points in a tenth of the episodes, and a variance
+// of 0.1 * 100^2 / 2 = 500.
 func TestSources(t *testing.T) {
 	var cells []results.Cell
 	for noise := range 2 {
@@ -150,8 +154,8 @@ func TestSources(t *testing.T) {
 	near(t, "seed by episode", share(3), rest-500, 1e-9)
 }
 
-// Of SCALE's 7 successes and LeWM's 5, the first two are of starts that meet the goal: without
-// them the difference is 2 of 8.
+// The first two of SCALE's 7 successes and LeWM's 5 have starts that meet the goal.
+// Without them the difference is 2 of 8.
 func TestWithoutSolvedStarts(t *testing.T) {
 	table := ofPlans(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7)}, func(c *results.Cell) {
 		for i := range 2 {

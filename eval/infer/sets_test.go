@@ -8,7 +8,7 @@ import (
 	"scalewm/eval/results"
 )
 
-// bySet names values s101, s102, ...
+// bySet returns values by set, for the sets s101, s102, ...
 func bySet(values ...float64) map[string]float64 {
 	out := map[string]float64{}
 	for i, v := range values {
@@ -17,11 +17,11 @@ func bySet(values ...float64) map[string]float64 {
 	return out
 }
 
-// The exact law of six signed ranks by hand: of the 64 sets of signs, 1, 2, 3, 5,
-// 7, 10, 14 and 18 have a smaller rank sum of at most 0, 1, 2, 3, 4, 5, 6 and 7
-// (subsets of 1..6), so that two-sided p is twice that over 64; SciPy's
-// wilcoxon gives the same .03125, .15625, .4375 and .5625, the first three of
-// which are the paper's .031, .156 and .438.
+// The exact distribution of six signed ranks is computed by hand: of the 64 sign
+// vectors, 1, 2, 3, 5, 7, 10, 14 and 18 have a rank sum of at most 0, 1, 2, 3, 4, 5, 6
+// and 7 on the smaller side (subsets of 1..6), and the two-sided p is twice that over
+// 64. SciPy's wilcoxon gives the same .03125, .15625, .4375 and .5625. The first three
+// are the paper's .031, .156 and .438.
 func TestSetsByHand(t *testing.T) {
 	for _, c := range []struct {
 		d    []float64
@@ -45,8 +45,8 @@ func TestSetsByHand(t *testing.T) {
 	}
 }
 
-// Cells are averaged set by set; a set that one of them lacks is left out, and a
-// single set decides nothing.
+// Cells are averaged by set. A set that some cell lacks is left out, and a single set
+// decides nothing.
 func TestSetsInCommon(t *testing.T) {
 	got, ok := TestSets([]map[string]float64{bySet(1, 2, 3), bySet(3, 0)})
 	if !ok || got.Cells != 2 || len(got.Sets) != 2 || got.Points[0] != 2 || got.Points[1] != 1 || got.P != 0.5 {
@@ -68,7 +68,7 @@ func cellOf(set string, hits, n int) results.Cell {
 	return c
 }
 
-// 70, 80 and 90 %: mean 80, SD 10; the order of the cells does not matter.
+// Rates of 70, 80 and 90 % have mean 80 and SD 10, in any order of the cells.
 func TestScoreOf(t *testing.T) {
 	s := ScoreOf([]results.Cell{cellOf("s103", 9, 10), cellOf("s101", 7, 10), cellOf("s102", 8, 10)})
 	if s.N != 30 || s.Hits != 24 || s.BySet[0].Set != "s101" || s.BySet[2].Rate != 90 {

@@ -13,8 +13,7 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// Every field of a spec is a place, an arm's or a setting, so that a new one must
-// be given a role before it can be written.
+// Every field of a spec has a role, so a new field cannot be forgotten.
 func TestEveryFieldHasARole(t *testing.T) {
 	for _, of := range reflect.VisibleFields(reflect.TypeFor[results.Spec]()) {
 		name, _, _ := strings.Cut(of.Tag.Get("json"), ",")
@@ -30,8 +29,9 @@ func TestEveryFieldHasARole(t *testing.T) {
 	}
 }
 
-// Two different cells never have the same place: of many cells that differ in
-// anything, none is lost and no two have the same table, settings, arm, seed, tier and set.
+// Two different cells never get the same place: of many cells, which differ in all
+// kinds of fields, none is lost, and no two have the same table, settings, arm, seed,
+// tier and set.
 func TestNoTwoCellsInOnePlace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
@@ -110,8 +110,8 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 	}
 }
 
-// settingsOf places cells that differ from a common one and gives the names of
-// their settings, in order.
+// settingsOf places cells that differ from a common one, and returns the names of their
+// settings in order.
 func settingsOf(changes ...func(*results.Spec)) (out []string) {
 	var cells []results.Cell
 	for i, change := range changes {
@@ -126,13 +126,14 @@ func settingsOf(changes ...func(*results.Spec)) (out []string) {
 	return out
 }
 
-// bare is the spec of the same evaluation of a checkpoint that does not say how it was trained.
+// bare returns the spec of the same evaluation for a checkpoint that does not state how
+// it was trained.
 func bare(s results.Spec) results.Spec {
 	s.Recipe, s.Q, s.LossWeight, s.Backbone = "", "", 0, ""
 	return s
 }
 
-// What a cell does not say puts it with the others, unless these differ in it.
+// A cell that lacks a setting belongs to the others, unless these differ in it.
 func TestBareCellsStandWithOthers(t *testing.T) {
 	same := func(*results.Spec) {}
 	without := func(s *results.Spec) { *s = bare(*s) }
@@ -147,8 +148,9 @@ func TestBareCellsStandWithOthers(t *testing.T) {
 	}
 }
 
-// MPPI has the tables of the chosen and of the stock temperature; further ones stand
-// apart, and a method that plans at the stock temperature only stands with all.
+// MPPI has the tables of the chosen and of the stock temperature. Further temperatures
+// are separate, and a method that plans at the stock temperature only belongs to all
+// tables.
 func TestTemperatures(t *testing.T) {
 	at := func(x float64) func(*results.Spec) { return func(s *results.Spec) { s.Temperature = x } }
 	dino := func(s *results.Spec) { s.Method, s.Temperature = "dinowm", .5 }
@@ -164,8 +166,9 @@ func TestTemperatures(t *testing.T) {
 	}
 }
 
-// What varies the planner's noise, a clip or the temperature alone is a variation of the main settings, which
-// need no name; what differs in more, or has no main settings, is not.
+// Cells that vary only the planner's noise, a clip or the temperature are variations of
+// the main settings, which need no name. Cells that differ in more, or that have no
+// main settings, are not.
 func TestMainSettings(t *testing.T) {
 	at := func(noise int, clip bool, temperature float64, precision string) results.Spec {
 		return results.Spec{Schema: 2, Task: "cube", Method: "lewm", Weights: "w", Solver: "mppi", Tier: "T4", Set: "s102", SetHash: "h", Rules: results.Rules{PlannerNoise: noise, ActionClip: clip, Temperature: temperature, Precision: precision}}
@@ -194,11 +197,11 @@ func TestMainSettings(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q,\nwant %q", got, want)
 	}
-	// Alone they have their names too.
+	// Without main settings they have the same names.
 	if placed, _ := PlaceCells(cells[1:2]); placed[0].Settings.Name != "planner noise 1" || placed[0].Settings.Main != nil {
 		t.Errorf("alone: %+v", placed[0].Settings)
 	}
-	// An arm is of the main settings, unless others are named.
+	// Load selects the main settings, unless others are named.
 	var plain, varied Side
 	if err := plain.take(cells[:3], "lewm", Filter{}); err != nil || plain.tiers() == nil {
 		t.Error(err)
@@ -219,8 +222,8 @@ func TestSetAliases(t *testing.T) {
 	}
 }
 
-// Numbers over tables never mix what differs within a task; what does not differ
-// there, or is not said, is in all of them.
+// Groups never mix settings that differ within a task. Tables of tasks without that
+// difference, or that do not state the setting, are in all groups.
 func TestGroups(t *testing.T) {
 	s := func(task, table string, kv ...string) *Settings {
 		v := values{}
@@ -250,7 +253,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A model in Python plans at the stock temperature in any table of MPPI, but not in that of a temperature at which it was planned too.
+// A Python model that plans at the stock temperature is in every table of MPPI, except
+// in that of a temperature at which it was planned too.
 func TestPythonModelAtTwoTemperatures(t *testing.T) {
 	var cells []results.Cell
 	for _, method := range []string{lewm, "mine"} {
@@ -278,7 +282,8 @@ func TestPythonModelAtTwoTemperatures(t *testing.T) {
 	}
 }
 
-// Where no arm is in the table of methods, each is compared with those behind it: 5 and 3 of 10 episodes with two training seeds each.
+// If no arm is in the table of methods, each is compared with those after it. Here they
+// solve 5 and 3 of 10 episodes, with two training seeds each.
 func TestPythonModelsAlone(t *testing.T) {
 	var cells []results.Cell
 	for method, hits := range map[string]int{"mine": 5, "theirs": 3} {

@@ -17,8 +17,8 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// browser opens the page in the Chromium that SCALEWM_BROWSER names and
-// collects what it complains about and what it asks the network for.
+// browser opens the page in the Chromium that SCALEWM_BROWSER names, and collects its
+// console messages and its requests to the network.
 func browser(t *testing.T, page string) (ctx context.Context, complaints func() []string) {
 	t.Helper()
 	path := os.Getenv("SCALEWM_BROWSER")
@@ -60,7 +60,7 @@ func browser(t *testing.T, page string) (ctx context.Context, complaints func() 
 	return ctx, func() []string { mu.Lock(); defer mu.Unlock(); return bad }
 }
 
-// seen is what the page shows, before and after a click on the head of T1.
+// seen is the state of the page before and after a click on the head of T1.
 type seen struct {
 	Heading string `json:"heading"`
 	First   string `json:"first"`

@@ -10,7 +10,7 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// found is a claim's finding in a report.
+// found returns the finding of a claim in a report.
 func found(t *testing.T, r *Report, id string) infer.Finding {
 	t.Helper()
 	i := slices.IndexFunc(r.Claims, func(f infer.Finding) bool { return f.ID == id })
@@ -20,7 +20,8 @@ func found(t *testing.T, r *Report, id string) infer.Finding {
 	return r.Claims[i]
 }
 
-// An item has the number that speaks most against the claim, and counts the others: of 15 averages at +4 (+2 to +6) one is another.
+// An item has the number that speaks most against the claim, and counts the others. Of
+// 15 averages at +4 (+2 to +6) one is different.
 func TestClaimItem(t *testing.T) {
 	r := complete(t)
 	for _, c := range []struct {
@@ -58,7 +59,7 @@ func TestClaimItem(t *testing.T) {
 	}
 }
 
-// Numbers of checkpoints and of training seeds say what their intervals are from.
+// Numbers of checkpoints and of training seeds state the origin of their intervals.
 func TestClaimsOfCheckpoints(t *testing.T) {
 	c := resultstest.Contents(t)
 	c.Analyses = resultstest.Analyses()
@@ -84,7 +85,8 @@ func TestClaimsOfCheckpoints(t *testing.T) {
 	}
 }
 
-// What is missing has a command that makes it, and each claim its section.
+// Missing numbers have a command that computes them, and each claim links to its
+// section.
 func TestClaimsInTheReport(t *testing.T) {
 	r := complete(t)
 	text := markdown(r.claims()[0].Parts...)

@@ -14,6 +14,7 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
+// Methods of the test folder (package resultstest).
 // Methods of the made-up folder.
 const (
 	lewm      = resultstest.LeWM
@@ -27,7 +28,7 @@ type plan = resultstest.Plan
 
 var p = resultstest.P
 
-// reportOf is the report of a folder's contents.
+// reportOf returns the report of a folder's contents.
 func reportOf(t *testing.T, c *results.Contents) *Report {
 	t.Helper()
 	r, err := Of(c, infer.Options{})
@@ -37,7 +38,7 @@ func reportOf(t *testing.T, c *results.Contents) *Report {
 	return r
 }
 
-// ofCells is the report of cells.
+// ofCells returns the report of cells.
 func ofCells(t *testing.T, cells ...[]results.Cell) *Report {
 	t.Helper()
 	c := &results.Contents{Gates: []results.Gate{resultstest.Gate}}
@@ -47,13 +48,13 @@ func ofCells(t *testing.T, cells ...[]results.Cell) *Report {
 	return reportOf(t, c)
 }
 
-// complete is the report of the complete made-up folder.
+// complete returns the report of the complete test folder.
 func complete(t *testing.T) *Report {
 	t.Helper()
 	return reportOf(t, resultstest.Contents(t))
 }
 
-// rendered is a report in all formats, by the names of the files.
+// rendered returns a report in all formats, by the names of the files.
 func rendered(t *testing.T, r *Report) map[string][]byte {
 	t.Helper()
 	files, err := r.Render(AllFormats())
@@ -67,12 +68,12 @@ func rendered(t *testing.T, r *Report) map[string][]byte {
 	return out
 }
 
-// markdown is parts as text.
+// markdown returns parts as Markdown.
 func markdown(parts ...doc.Part) string {
 	return string(doc.Markdown([]doc.Section{{Title: "x", Level: 2, Parts: parts}}))
 }
 
-// ofSeed makes made-up cells those of a training seed.
+// ofSeed returns an edit that gives cells a training seed.
 func ofSeed(seed int, edit func(*results.Spec)) func(*results.Cell) {
 	return func(c *results.Cell) {
 		c.Spec.TrainSeed = seed

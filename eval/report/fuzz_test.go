@@ -11,9 +11,9 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// FuzzBuild reports on cells that say anything at all: the checksum of a cell says
-// that it is complete, not that it makes sense. The hostile cell is paired with one of
-// the same content of another method, and with cells that are as they should be.
+// FuzzBuild reports on cells with arbitrary content: the checksum of a cell says that
+// it is complete, not that it makes sense. The malicious cell is paired with one of the
+// same content and another method, and with normal cells.
 func FuzzBuild(f *testing.F) {
 	for _, p := range []plan{p(scale, "T1", 4), p(lewm, "T1", 8), p(random, "", 2)} {
 		f.Add(inJSON(f, resultstest.Spec(p, 0)), inJSON(f, resultstest.Result(p, 4)), inJSON(f, resultstest.Run), inJSON(f, resultstest.Gate), inJSON(f, resultstest.Metrics(scale)[0]))

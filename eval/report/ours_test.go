@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A report's files are told from others that have their names.
+// Files of a report are distinguished from other files with the same names.
 func TestOurs(t *testing.T) {
 	dir := t.TempDir()
 	for name, b := range rendered(t, complete(t)) {

@@ -10,8 +10,8 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// TestPictures writes README's picture of a report (make pictures): the first screen of
-// the report on the results folder that SCALEWM_PICTURES names.
+// TestPictures writes the picture of a report in the README (make pictures): the first
+// screen of the report on the results folder that SCALEWM_PICTURES names.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("SCALEWM_PICTURES")
 	if dir == "" {

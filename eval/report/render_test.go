@@ -24,9 +24,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata")
 
-// The text formats are compared with golden files, which a person reads once; the
-// numbers in them are those of infer's TestScores and TestDifferences. Of report.json all but the numbers is compared, and of our numbers
-// a line each.
+// The text formats are compared with golden files, which a person reviews. Their
+// numbers are those of infer's TestScores and TestDifferences. Of report.json
+// everything except the list of numbers is compared, and our numbers are compared as
+// one line each.
 func TestGolden(t *testing.T) {
 	r := complete(t)
 	files := rendered(t, r)
@@ -81,7 +82,7 @@ func TestRenderChosenFormats(t *testing.T) {
 	}
 }
 
-// The layout that other programs rely on.
+// Other programs rely on this layout.
 func TestJSONLayout(t *testing.T) {
 	var got struct {
 		Cells  []map[string]any `json:"cells"`
@@ -118,7 +119,7 @@ func TestJSONLayout(t *testing.T) {
 	}
 }
 
-// The claims of report.json are those of the page, with the same numbers.
+// The claims in report.json are those of the page, with the same numbers.
 func TestJSONClaims(t *testing.T) {
 	r := complete(t)
 	got := r.JSON().Claims
@@ -150,7 +151,7 @@ func TestJSONClaims(t *testing.T) {
 	}
 }
 
-// The lists of report.json are a part of its numbers.
+// The lists of report.json are parts of its numbers.
 func TestJSONIsOfNumbers(t *testing.T) {
 	r := ofCells(t, twoSeeds(t))
 	all := r.JSON()
@@ -171,7 +172,7 @@ func TestJSONIsOfNumbers(t *testing.T) {
 	}
 }
 
-// A value that does not exist is null, which is valid JSON, and not NaN.
+// A value that does not exist is null, since NaN is not valid in JSON.
 func TestJSONOfOneSet(t *testing.T) {
 	var plans []plan
 	for _, x := range resultstest.HandPlan {
@@ -214,8 +215,8 @@ func TestHTMLIsSelfContained(t *testing.T) {
 	}
 }
 
-// wellFormed reads a page strictly, as XML, once its void tags are closed and
-// its style and script are out.
+// wellFormed parses a page strictly as XML, after closing its void tags and removing
+// its style and script.
 func wellFormed(page string) error {
 	page = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>`).ReplaceAllString(page, "")
 	page = regexp.MustCompile(`<(meta|img)([^>]*)>`).ReplaceAllString(page, "<$1$2/>")
@@ -239,7 +240,7 @@ func TestHTMLIsWellFormed(t *testing.T) {
 	}
 }
 
-// Names from outside never become markup.
+// Names from other people's files never become markup.
 func TestHTMLEscapes(t *testing.T) {
 	r := complete(t)
 	r.Warnings = append(r.Warnings, "<script>alert(1)</script>")
@@ -253,7 +254,7 @@ func TestHTMLEscapes(t *testing.T) {
 	}
 }
 
-// Several tasks and solvers get an overview and a summary line each.
+// Several tasks and solvers get an overview and one summary line each.
 func TestSeveralBlocks(t *testing.T) {
 	cells := resultstest.Cells(t, resultstest.HandPlan, nil)
 	for _, solver := range []string{"icem", "mppi"} {

@@ -19,11 +19,12 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// Between these comments docs/notes/study.md has the report's table of that name.
+// studyTable matches the places of docs/notes/study.md where a table of the report is
+// inserted.
 var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z/-]+) -->\n).*?(<!-- end -->\n)`)
 
-// The tables of docs/notes/study.md, its figures and docs/study/report.json are what the report
-// makes of the committed cells; -update writes them.
+// The tables of docs/notes/study.md, its figures and docs/study/report.json are those
+// of a report on the committed cells. The flag -update rewrites them.
 func TestStudy(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	tables := map[string]string{}
@@ -64,7 +65,8 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// studied is the report of the packed cells of a folder; its tables are added under their anchors behind a prefix.
+// studied returns the report on the packed cells of a folder, and adds its tables under
+// their anchors with a prefix.
 func studied(t *testing.T, folder, prefix string, tables map[string]string) *Report {
 	t.Helper()
 	packed, err := filepath.Glob(filepath.Join(folder, "*.tar.zst"))
@@ -88,7 +90,7 @@ func studied(t *testing.T, folder, prefix string, tables map[string]string) *Rep
 	return r
 }
 
-// reported is the report of a results folder.
+// reported returns the report on a results folder.
 func reported(t *testing.T, dir string) *Report {
 	t.Helper()
 	c, err := results.Load(t.Context(), dir)
@@ -110,7 +112,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// unpack puts the files of a .tar.zst into a folder.
+// unpack extracts a .tar.zst to a folder.
 func unpack(t *testing.T, path, dir string) {
 	t.Helper()
 	f, err := os.Open(path)

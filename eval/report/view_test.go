@@ -13,7 +13,7 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// has fails if a text lacks a line.
+// has fails if a text lacks one of the strings.
 func has(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -23,8 +23,9 @@ func has(t *testing.T, text string, wants ...string) {
 	}
 }
 
-// likeThePaper has the paper's methods at all tiers on six sets, with all solvers on Push-T and with iCEM everywhere. Our numbers
-// are replaced by the paper's means plus half a point, with sqrt(3.5) of -2, ..., 3 as the deviation.
+// likeThePaper returns a report with the paper's methods at all tiers on six sets, with
+// all solvers on Push-T and with iCEM on all tasks. Our numbers are the paper's means
+// plus half a point, with sqrt(3.5), that of -2, ..., 3, as the deviation.
 func likeThePaper(t *testing.T) *Report {
 	t.Helper()
 	var cells []results.Cell
@@ -54,8 +55,9 @@ func likeThePaper(t *testing.T) *Report {
 	return r
 }
 
-// The tables have the paper's layout: four methods by three solvers, each with the paper's row under it, and the bold
-// numbers of the paper. Published numbers are under ours where the paper has the comparison.
+// The tables have the paper's layout: four methods by three solvers, each followed by
+// the paper's row, with the same bold numbers as the paper. Published comparisons are
+// below ours.
 func TestPaperTables(t *testing.T) {
 	r := likeThePaper(t)
 	g := r.Groups[0]
@@ -76,15 +78,15 @@ func TestPaperTables(t *testing.T) {
 	}
 }
 
-// A folder with fewer solvers, tiers and methods says what it lacks; the mean is over
+// A folder with fewer solvers, tiers and methods states what it lacks. Means are over
 // the tiers that it has.
 func TestPaperGaps(t *testing.T) {
 	has(t, markdown(complete(t).likeThePaper()[0].Parts...),
 		"Not in this folder: iCEM, MPPI, CEM at T2, CEM at T4 and DINO-WM.",
 		"| CEM | LeWM | ours | 80.0 ± 10.0 | – | 73.3 ± 5.8 | – | 50.0 ± 10.0 | 67.8 |",
 		"| CEM | LeWM | paper | 88.0 ± 2.0 | 87.7 ± 2.6 | 84.3 ± 3.4 | 71.7 ± 3.5 | 58.0 ± 4.4 | 76.8 |") // (88.0 + 84.3 + 58.0) / 3
-	// LeWM and SCALE with CEM and iCEM at all tiers and six sets, of 10 episodes: LeWM succeeds in 5 with CEM, SCALE in 6.5 on average, both
-	// in one more with iCEM.
+	// LeWM and SCALE with CEM and iCEM at all tiers and six sets of 10 episodes. With CEM LeWM
+	// succeeds in 5 and SCALE in 6.5 on average. With iCEM both succeed in one more.
 	var plans []plan
 	for _, tier := range infer.PaperTiers {
 		plans = append(plans, p(lewm, tier, 5, 5, 5, 5, 5, 5), p(scale, tier, 4, 7, 7, 7, 7, 7))
@@ -97,7 +99,8 @@ func TestPaperGaps(t *testing.T) {
 		"| Two-Room | SCALE | ours | 60 | 65.0 | 75.0 | +10.0 |")
 }
 
-// SCALE with half the state succeeds in 6 of 10 at two tiers on two sets, with all of it in 7 and 9: 60 and 80 %.
+// SCALE trained with half the state succeeds in 6 of 10 at two tiers on two sets, and
+// with the full state in 7 and 9: 60 and 80 %.
 func TestSelection(t *testing.T) {
 	r := ofCells(t, resultstest.Cells(t, []plan{p(scale, "T1", 6, 6), p(scale, "T3", 6, 6)}, func(c *results.Cell) { c.Spec.Q, c.Spec.Weights = "half", "half" }),
 		resultstest.Cells(t, []plan{p(scale, "T1", 7, 7), p(scale, "T3", 9, 9)}, func(c *results.Cell) { c.Spec.Q = "full" }))
@@ -107,7 +110,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// Every number that was measured is in the sections, next to the paper's.
+// All measured numbers are in the sections, next to the paper's.
 func TestCheckpoints(t *testing.T) {
 	c := resultstest.Contents(t)
 	c.Analyses = resultstest.Analyses()
@@ -134,7 +137,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// The rollouts are those of infer's TestRolloutChanges; the paper's rows are of tab:rollout-probe.
+// The rollouts are those of infer's TestRolloutChanges. The paper's rows are those of
+// tab:rollout-probe.
 func TestRolloutTable(t *testing.T) {
 	rollout := func(task, method, protocol string, err, tau float64, starts int) results.Analysis {
 		r := &results.Rollout{RollErr: err, Tau: tau, Starts: starts, Candidates: 64}
@@ -157,7 +161,8 @@ func TestRolloutTable(t *testing.T) {
 		"SCALE: a rollout of 2 starts with 64 candidates is left out next to that of 5 with 64")
 }
 
-// The numbers are those of infer's TestPredict: success of 30, 20, 10 % and 60, 50, 40 % with growing alignment, and a floor.
+// The numbers are those of infer's TestPredict: success of 30, 20, 10 % and 60, 50, 40
+// % with increasing alignment, and a floor.
 func TestPredictionTable(t *testing.T) {
 	c := &results.Contents{}
 	for _, task := range []string{"tworoom", "reacher"} {
@@ -178,14 +183,15 @@ func TestPredictionTable(t *testing.T) {
 		"| mean | rank alignment | 12 | 2 | 0.54 | −0.24 to 0.90 | −0.97 | −1.00 to −0.73 |")
 }
 
-// twoSeeds are LeWM and SCALE on two sets at one tier: with seed 1 SCALE succeeds in 2 of 10 more, with
-// seed 2 in 1 fewer.
+// twoSeeds returns LeWM and SCALE on two sets at one tier. SCALE succeeds in 2 of 10
+// more with seed 1, and in 1 fewer with seed 2.
 func twoSeeds(t *testing.T) []results.Cell {
 	t.Helper()
 	return append(resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7)}, ofSeed(1, same)), resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 4, 4)}, ofSeed(2, same))...)
 }
 
-// Differences of +20 and -10 points: mean 5, SD 21.2, Student's half width 12.706 × 15 = 190.6.
+// Differences of +20 and -10 points have mean 5, SD 21.2 and Student's half width
+// 12.706 × 15 = 190.6.
 func TestSeedTables(t *testing.T) {
 	r := ofCells(t, twoSeeds(t))
 	has(t, string(doc.Markdown(r.robust())),
@@ -206,7 +212,7 @@ func TestSeedTables(t *testing.T) {
 	}
 }
 
-// A table of success says of which tiers and seeds its means are not.
+// A table of success states the tiers and seeds that its means lack.
 func TestMeanNote(t *testing.T) {
 	r := ofCells(t, resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7), p(lewm, "T2", 4, 4), p(scale, "T2", 5, 5), p(lewm, "T2p", 0, 0)}, ofSeed(1, same)),
 		resultstest.Cells(t, []plan{p(lewm, "T1", 4, 4), p(scale, "T1", 8, 8)}, ofSeed(2, same)))
@@ -215,8 +221,8 @@ func TestMeanNote(t *testing.T) {
 	has(t, r.successTable(r.Blocks[0]).Caption, "LeWM: no mean, since a tier is missing.")
 }
 
-// Of SCALE's 7 successes and LeWM's 5, the first two are of starts that meet the goal: without
-// them the difference is 2 of 8.
+// The first two of SCALE's 7 successes and LeWM's 5 have starts that meet the goal.
+// Without them the difference is 2 of 8.
 func TestFreshTable(t *testing.T) {
 	r := ofCells(t, resultstest.Cells(t, []plan{p(lewm, "T1", 5, 5), p(scale, "T1", 7, 7)}, func(c *results.Cell) {
 		for i := range 2 {
@@ -226,8 +232,9 @@ func TestFreshTable(t *testing.T) {
 	has(t, markdown(r.freshTable()), "| Two-Room, CEM | SCALE − LeWM | T1 | 20.0 | 20 | +20.0 | 16 | +25.0 |")
 }
 
-// Two protocols in one folder, and the printed T2 next to the other. In another one two of three seeds have another draw of the
-// planner's noise, with which SCALE succeeds in 9 of 10 and not in 7, 6 and 7.
+// One folder has two protocols, and the printed T2 next to the other. In another folder
+// two of three seeds have another draw of the planner's noise, with which SCALE
+// succeeds in 9 of 10 instead of 7, 6 and 7.
 func TestFactorTables(t *testing.T) {
 	plans := []plan{p(lewm, "T2", 5, 5), p(scale, "T2", 7, 7)}
 	strict := resultstest.Cells(t, plans, func(c *results.Cell) { c.Spec.Protocol, c.Spec.SetHash = "strict", "other"+c.Spec.Set })
@@ -263,8 +270,8 @@ func TestPairNotes(t *testing.T) {
 	has(t, string(doc.Markdown(r.tasks())), "SCALE − LeWM: scale planned on cuda, lewm on cpu avx2 fp32")
 }
 
-// Wherever a report shows success, it says which share of the costs behind it was not finite: of 2 plans of 10 x 3
-// costs in each of 10 episodes, 60 of 600.
+// Wherever a report shows success, it states the share of costs that were not finite:
+// here 60 of the 600 costs of 10 episodes with 2 plans of 10 x 3 costs each.
 func TestCostNotes(t *testing.T) {
 	const want = "T5: 3.33 % of the costs were NaN or infinite, and counted as the worst" // 60 of 1800 in three sets
 	r := ofCells(t, resultstest.Cells(t, resultstest.HandPlan, func(c *results.Cell) {
@@ -310,7 +317,7 @@ func TestSmooth(t *testing.T) {
 	}
 }
 
-// Names at the ends of lines never touch, whatever the lines do.
+// Names at the ends of lines never overlap.
 func TestEndLabelsAreApart(t *testing.T) {
 	p := doc.NewPanel(300, 200, doc.Axis{Lo: 1, Hi: 10}, doc.Axis{Lo: 0, Hi: 100})
 	ends := []endLabel{{y: p.Y.From, label: "a"}, {y: p.Y.From, label: "b"}, {y: p.Y.From - 3, label: "c"}, {y: 60, label: "d"}}

@@ -9,7 +9,8 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// The method is the first part that the table of methods has (docs/architecture.md), and without one the first part.
+// The method is the first part that is in the table of methods (docs/architecture.md),
+// or the first part if none is.
 var armNames = map[string]Arm{
 	"scale":            {Method: "scale"},
 	"scale@half":       {Method: "scale", Variants: "half"},
@@ -41,7 +42,7 @@ func TestParseArm(t *testing.T) {
 	}
 }
 
-// What is read has a name that may be part of a path, and is written as it was read.
+// Names that are accepted may be parts of paths, and are written as they were read.
 func FuzzParseArm(f *testing.F) {
 	for name := range armNames {
 		f.Add(name)
@@ -60,7 +61,8 @@ func FuzzParseArm(f *testing.F) {
 	})
 }
 
-// A spec's variants are what is not its method's default (0.1 is SCALE's weight); a policy does not search.
+// The variants of a spec are what differs from its method's defaults (0.1 is SCALE's
+// weight). A policy does not search.
 func TestArmOfSpec(t *testing.T) {
 	for want, s := range map[string]Spec{
 		"scale":            {Task: "tworoom", Method: "scale", Q: DefaultQ, LossWeight: .1},
@@ -78,7 +80,8 @@ func TestArmOfSpec(t *testing.T) {
 	}
 }
 
-// Arms are in the order of the table of methods, a plain one before its variants, unknown ones last.
+// Arms are in the order of the table of methods, each method before its variants, and
+// unknown ones last.
 func TestCompareArms(t *testing.T) {
 	want := []string{"lewm", "scale", "scale@half", "aux", "random", "mine"}
 	got := slices.Clone(want)

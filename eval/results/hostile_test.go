@@ -17,8 +17,8 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// A cell whose names are none is a problem of the folder, whatever it would do to
-// a path, a table or a page.
+// A cell with invalid names, which could do harm in a path, table or page, is listed as
+// a problem of the folder.
 func TestLoadRefusesNames(t *testing.T) {
 	dir := t.TempDir()
 	cells := filepath.Join(dir, CellsDir)
@@ -40,7 +40,7 @@ func TestLoadRefusesNames(t *testing.T) {
 	}
 }
 
-// Unreadable files are reported, and do not affect the rest.
+// Files and folders without permission are reported, and the others are read.
 func TestLoadWithoutPermission(t *testing.T) {
 	dir := t.TempDir()
 	cells := filepath.Join(dir, CellsDir)
@@ -77,7 +77,8 @@ func TestLoadWithoutPermission(t *testing.T) {
 	}
 }
 
-// A cell whose rows no evaluation of its spec has is no cell, whoever reads it, and its file is named.
+// A cell whose rows cannot result from its spec is rejected by every reader, and its
+// file is named.
 func TestReadRefusesRows(t *testing.T) {
 	spec := Spec{Schema: Schema, Task: "tworoom", Method: "lewm", Set: "s101", Episodes: 2, Candidates: 10, Iterations: 3, Rules: Rules{Budget: 50}}
 	good := []Row{{Episode: 0, Steps: 50, Replans: 2, NaNCosts: 60}, {Episode: 1, Steps: 7, Replans: 1, Success: true}}
@@ -143,7 +144,8 @@ func TestReadRefusesRows(t *testing.T) {
 	}
 }
 
-// A cell that is accepted has rates and shares that are percentages, and as many rows as episodes.
+// A cell that is accepted has rates and shares between 0 and 100 %, and as many rows as
+// episodes.
 func FuzzCell(f *testing.F) {
 	f.Add([]byte(`{"schema":2,"episodes":1,"budget":50,"candidates":10,"iterations":3}`), []byte(`{"rows":[{"episode":0,"steps":50,"replans":2,"nan_costs":60}]}`))
 	f.Add([]byte(`{"schema":2,"budget":50}`), []byte(`{"rows":[{"success":true,"steps":51}]}`))
@@ -167,7 +169,7 @@ func FuzzCell(f *testing.F) {
 	})
 }
 
-// A spec that is read has names alone, however it is spelled in JSON.
+// A spec that is accepted has valid names only, however its JSON is written.
 func FuzzSpec(f *testing.F) {
 	f.Add([]byte(`{"schema":2,"task":"tworoom","method":"scale@w=0.3","set":"s101"}`))
 	f.Add([]byte(`{"schema":2,"task":"\u002e\u002e/x"}`))
@@ -179,7 +181,7 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-// Cancelling the context stops Load while it reads cells.
+// Loading stops when its context is cancelled.
 func TestLoadStops(t *testing.T) {
 	dir := t.TempDir()
 	save(t, filepath.Join(dir, CellsDir), Spec{Task: "tworoom", Set: "s101"})

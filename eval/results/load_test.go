@@ -12,7 +12,8 @@ import (
 	"scalewm/dataset/cell"
 )
 
-// save writes an evaluation cell of one episode, in this schema unless s names one, and returns its id.
+// save writes an evaluation cell of one episode, with the current schema unless s has
+// one, and returns its id.
 func save(t *testing.T, dir string, s Spec) string {
 	t.Helper()
 	s.Schema = cmp.Or(s.Schema, Schema)
@@ -36,7 +37,7 @@ func TestLoad(t *testing.T) {
 	if err := (cell.Store{Dir: two}).SaveRun(b, Run{Host: "h", Seconds: 2}); err != nil {
 		t.Fatal(err)
 	}
-	// Neither another kind of cell nor files outside the cell folders count.
+	// Other kinds of cells and files outside the folders of cells do not count.
 	other := map[string]int{"x": 1}
 	id, err := cell.ID("other", other)
 	if err != nil {
@@ -76,7 +77,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Shards of different machines that made one cell differently are not merged.
+// Shards of different machines that computed one cell with different results cannot be
+// merged.
 func TestLoadRefusesDifferingCopies(t *testing.T) {
 	dir := t.TempDir()
 	id := save(t, filepath.Join(dir, "a", CellsDir), Spec{Set: "s101"})
@@ -90,7 +92,7 @@ func TestLoadRefusesDifferingCopies(t *testing.T) {
 	}
 }
 
-// A cell of another schema could mean anything.
+// The fields of a cell of another schema could have another meaning.
 func TestLoadRefusesOtherSchemas(t *testing.T) {
 	for _, schema := range []int{Schema - 1, Schema + 1} {
 		dir := t.TempDir()
@@ -134,7 +136,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// An analysis is read into the field of its name, next to the evaluations.
+// An analysis is read together with evaluations, into the field of its name.
 func TestLoadAnalyses(t *testing.T) {
 	dir := t.TempDir()
 	store := cell.Store{Dir: filepath.Join(dir, CellsDir)}

@@ -26,7 +26,7 @@ func load(t *testing.T, dir string) *results.Contents {
 	return &c
 }
 
-// The files of a folder are what they were written from, wherever the folder is.
+// Everything in a folder is read back as it was written, wherever the folder is.
 func TestLoadEverything(t *testing.T) {
 	dir := t.TempDir()
 	resultstest.Write(t, dir)
@@ -94,7 +94,7 @@ func TestParseTraining(t *testing.T) {
 	}
 }
 
-// Only leaves what belongs to the cells that it names.
+// Only keeps what belongs to the named cells.
 func TestOnly(t *testing.T) {
 	c := resultstest.Contents(t)
 	c.Analyses = []results.Analysis{{ID: "other"}}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// enumerated is StepDown by its definition, over all sign vectors instead of
-// draws, in plain floats.
+// enumerated computes StepDown by its definition: over all sign vectors instead of
+// draws, in floating point.
 func enumerated(h []Hypothesis, units int) []float64 {
 	t := func(x Hypothesis, flips int) float64 {
 		d := make([]float64, len(x.Diff))
@@ -68,8 +68,8 @@ func TestStepDownIsTheEnumeratedLaw(t *testing.T) {
 	}
 }
 
-// One hypothesis alone is the sign-flip test of the same differences, and
-// copies of it cost nothing, which Holm's correction would charge for.
+// For a single hypothesis the result is the sign-flip test of the same differences.
+// Copies of it cost nothing, while Holm's correction would multiply p.
 func TestStepDownKnowsDependence(t *testing.T) {
 	var h Hypothesis
 	var d []float64
@@ -88,9 +88,9 @@ func TestStepDownKnowsDependence(t *testing.T) {
 	}
 }
 
-// TestFamilyWiseSize: twelve true hypotheses that share their episodes; some
-// rejection at 5 % may happen in 5 % of the families: 400 families leave a
-// standard error of 1.1 %.
+// TestFamilyWiseSize has twelve true hypotheses that share their episodes. At 5 % a
+// family may have a rejection in 5 % of the cases; 400 families have a standard error
+// of 1.1 %.
 func TestFamilyWiseSize(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	const families = 400
@@ -119,8 +119,9 @@ func TestFamilyWiseSize(t *testing.T) {
 	}
 }
 
-// The published tables' own ratio (docs/sources.md#set-spread: 1.04) is checked where the
-// tables are, in eval/report; here a draw without and one with an excess.
+// The ratio of the published tables (1.04, docs/sources.md#set-spread) is tested in
+// package infer, which has the tables. Here are a sample without excess variance and
+// one with.
 func TestHomogeneous(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	draw := func(excess float64) Homogeneity {
@@ -168,7 +169,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// By hand: 10 scores lose 2 at each end (SciPy's trim_mean cuts int(.25 n)).
+// Computed by hand: of 10 scores 2 are removed at each end (SciPy's trim_mean removes
+// int(.25 n)).
 func TestRobustMeans(t *testing.T) {
 	x := []float64{9, 1, 8, 2, 7, 3, 6, 4, 100, 5}
 	near(t, "IQM", IQM(x), (3+4+5+6+7+8)/6.0, 1e-15)

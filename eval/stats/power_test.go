@@ -25,8 +25,8 @@ func TestStudentPower(t *testing.T) {
 	}
 }
 
-// Components of simulated differences are those that they were drawn with, and the number of
-// episodes that they return has a power of 80 %.
+// Estimated components of simulated differences are those of the simulation, and a test
+// with the number of episodes that they require has a power of 80 %.
 func TestVarianceComponents(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	want := Components{Seed: 4, Set: 1, Episode: 30, Rest: 20}
@@ -57,7 +57,8 @@ func TestVarianceComponents(t *testing.T) {
 		c := VarianceComponents(draw(5, 6, 20, 3))
 		got.Seed, got.Set, got.Episode, got.Rest = got.Seed+c.Seed/n, got.Set+c.Set/n, got.Episode+c.Episode/n, got.Rest+c.Rest/n
 	}
-	// Standard errors of the means over 300 draws: .17, .07, .36 and .08; set effects that come out below 0 count 0.
+	// The standard errors of the means over 300 draws are .17, .07, .36 and .08. Negative
+	// estimates of the set component count as 0.
 	for name, x := range map[string][2]float64{"seed": {got.Seed, 4}, "set": {got.Set, 1}, "episode": {got.Episode, 30}, "rest": {got.Rest, 20}} {
 		if tol := map[string]float64{"seed": .6, "set": .3, "episode": 1.3, "rest": .4}[name]; math.Abs(x[0]-x[1]) > tol {
 			t.Errorf("%s: %.2f, drawn with %v", name, x[0], x[1])
@@ -85,7 +86,8 @@ func TestVarianceComponents(t *testing.T) {
 	if p := float64(found) / 2000; math.Abs(p-.807) > .03 {
 		t.Errorf("power %v, want .807", p)
 	}
-	// Seeds of SD 2 measured on 10 episodes with a rest of 10 each have SD √5: an effect of √5 takes 10.
+	// Seeds with SD 2, each measured on 10 episodes with a residual variance of 10, have SD √5.
+	// An effect of √5 needs 10 of them.
 	if s := (Components{Seed: 4, Rest: 10}).Seeds(math.Sqrt(5), 10, 100); s != 10 {
 		t.Errorf("%d seeds, want 10", s)
 	}

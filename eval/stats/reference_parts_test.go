@@ -51,7 +51,7 @@ func (c *bootstrapCase) judge(t *testing.T) {
 	limits("percentile_90_linear", 0.05, c.Percentile90)
 }
 
-// given judges a number that the file has.
+// given compares a number with that of the file, if the file has it.
 func given(t *testing.T, what string, got float64, want *num) {
 	t.Helper()
 	if want != nil {
@@ -157,8 +157,8 @@ func (c *embeddingCase) judge(t *testing.T) {
 	c.distances(t, q)
 }
 
-// distances accepts both readings of q: the layout does not say whether a q that
-// is not standardised is to be standardised first, as the authors do.
+// distances accepts both readings of q, because the format does not say whether a q
+// that is not standardized must be standardized first, as the authors do.
 func (c *embeddingCase) distances(t *testing.T, q geometry.Samples[float64]) {
 	if c.Pearson == nil || c.Spearman == nil {
 		return

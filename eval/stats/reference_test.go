@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// Tolerances of the family: relative beyond 1, absolute below.
+// Tolerances of the comparisons: relative for values above 1, absolute below.
 const (
 	tolValue    = 1e-10
 	tolP        = 1e-9
 	tolSpectrum = 1e-8
 )
 
-// num is a number of a reference file; null stands for NaN.
+// num is a number of a reference file; null means NaN.
 type num float64
 
 func (v *num) UnmarshalJSON(b []byte) error {
@@ -46,7 +46,7 @@ func plainRows(x [][]num) [][]float64 {
 	return out
 }
 
-// reference is stats/reference.json; keys that it does not name are ignored.
+// reference is the content of stats/reference.json. Other keys are ignored.
 type reference struct {
 	Paired       map[string]map[string]json.RawMessage `json:"wilcoxon_and_t"`
 	Ranks        map[string]rankCase                   `json:"rank_correlation"`
@@ -60,8 +60,8 @@ type reference struct {
 	RankMetrics  *rankingCase   `json:"rank_metrics"`
 }
 
-// TestReference judges every folder stats* below testdata/reference (made with
-// SciPy by testdata/stats.py) and below SCALEWM_REFERENCE_DIR.
+// TestReference compares with every folder stats* below testdata/reference (computed
+// with SciPy by testdata/stats.py) and below SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	dirs := []string{"testdata/reference"}
 	if d := os.Getenv("SCALEWM_REFERENCE_DIR"); d != "" {
@@ -119,8 +119,8 @@ func runReference(t *testing.T, path string) {
 	}
 }
 
-// near compares with a tolerance that is relative above 1; want NaN stands for
-// any number that is not finite.
+// near compares with a tolerance that is relative above 1. If want is NaN, any number
+// that is not finite is accepted.
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
 	if math.IsNaN(want) {
@@ -145,7 +145,7 @@ func nearAll(t *testing.T, what string, got, want []float64, tol float64) {
 	}
 }
 
-// field reads one key of a case; absent keys are not judged.
+// field reads one key of a case. Absent keys are not compared.
 func field[T any](t *testing.T, c map[string]json.RawMessage, key string) (v T, ok bool) {
 	t.Helper()
 	raw, ok := c[key]

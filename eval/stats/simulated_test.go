@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// repetitions of a simulation: few as a test, 20,000 in `make campaign-stats`.
+// repetitions returns the number of repetitions of a simulation: few in a test, 20,000
+// in `make campaign-stats`.
 func repetitions(t *testing.T) int {
 	if v := os.Getenv("SCALEWM_REPETITIONS"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -21,8 +22,8 @@ func repetitions(t *testing.T) int {
 	return 600
 }
 
-// pairedSets draws six sets of 100 paired outcomes: B succeeds with
-// probability p, the arms differ with probability q, A is better by diff.
+// pairedSets draws six sets of 100 paired outcomes. B succeeds with probability p, the
+// arms differ with probability q, and A is better by diff.
 func pairedSets(p, q, diff float64, r *rand.Rand) (bySet [][]float64, f Fourfold) {
 	onlyA, onlyB := (q+diff)/2, (q-diff)/2
 	both := p - onlyB
@@ -60,7 +61,7 @@ func setSums(bySet [][]float64) (sums []int) {
 	return sums
 }
 
-// TestSizeUnderTheNull: two arms without a difference are found different at 5 % in
+// TestSizeUnderTheNull checks that two arms without a difference are distinguished at 5 % in
 // at most 5 % of the evaluations (issue: 5.5 % in 20,000 repetitions; with
 // fewer three standard errors are allowed for).
 func TestSizeUnderTheNull(t *testing.T) {
@@ -94,7 +95,8 @@ func TestSizeUnderTheNull(t *testing.T) {
 	}
 }
 
-// heldFlip is the sign-flip test by episode with few draws, one hypothesis of a family.
+// heldFlip is the sign-flip test by episode with few draws, as a family of one
+// hypothesis.
 func heldFlip(bySet [][]float64, draws int, r *rand.Rand) float64 {
 	var h Hypothesis
 	for _, set := range bySet {
@@ -137,8 +139,9 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestPower holds the tests to docs/sources.md#power: +4 points at q = .20, six sets of
-// 100: the sign flip over sets finds it in 24 %, McNemar's test in 56 %.
+// TestPower compares the power of the tests with docs/sources.md#power. A difference of
+// +4 points at q = .20 with six sets of 100 episodes is detected by the sign flip over
+// sets in 24 % of the cases, and by McNemar's test in 56 %.
 func TestPower(t *testing.T) {
 	n := repetitions(t)
 	r := rand.New(rand.NewPCG(17, 18))

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Numbers of docs/sources.md#statistics, unless a case says otherwise.
+// Expected numbers are those of docs/sources.md#statistics, unless a case states
+// another source.
 func TestSignFlipVectors(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -31,8 +32,8 @@ func TestSignFlipVectors(t *testing.T) {
 	}
 }
 
-// signFlipSums is the exact law that SignFlip draws from, for up to about 40
-// differences: it meets in the middle of the sign vectors; sums that agree to
+// signFlipSums returns the exact p-value that SignFlip estimates, for up to about 40
+// differences, by a meet-in-the-middle enumeration of sign vectors. Sums that agree to
 // 1e-12 of the sum of magnitudes count as equal.
 func signFlipSums(d []float64) float64 {
 	var sum, weight float64
@@ -58,7 +59,7 @@ func signFlipSums(d []float64) float64 {
 	return 2 * hits * math.Pow(0.5, float64(len(d)))
 }
 
-// signedSums lists the sums of all sign vectors of d.
+// signedSums returns the sums of all sign vectors of d.
 func signedSums(d []float64) []float64 {
 	sums := []float64{0}
 	for _, v := range d {
@@ -73,7 +74,7 @@ func signedSums(d []float64) []float64 {
 	return sums
 }
 
-// Both ways of counting sign vectors must agree with walking all of them.
+// Both ways to count sign vectors must agree with a full enumeration.
 func TestSignFlipAgainstEnumeration(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
@@ -138,8 +139,8 @@ func TestNewcombeVectors(t *testing.T) {
 	}
 }
 
-// With one tier an episode-level sign flip is McNemar's test (docs/sources.md#mcnemar),
-// up to Monte-Carlo error: five standard errors here.
+// For one tier the sign-flip test by episode equals McNemar's test
+// (docs/sources.md#mcnemar), up to Monte Carlo error: five standard errors here.
 func TestSignFlipIsMcNemarForOneTier(t *testing.T) {
 	for _, c := range [][2]int{{12, 8}, {52, 34}, {7, 1}, {0, 0}} {
 		var d []float64
@@ -155,7 +156,8 @@ func TestSignFlipIsMcNemarForOneTier(t *testing.T) {
 	}
 }
 
-// Averages over tiers: the exact law of three magnitudes against the draws.
+// For averages over tiers, the exact distribution of three magnitudes is compared with
+// the draws.
 func TestSignFlipOfAverages(t *testing.T) {
 	d := []float64{.2, .2, .6, -.2, 1, .4, -.6, .8, .2, 0, .4, .4}
 	want := signFlipSums(d)
@@ -203,7 +205,7 @@ func TestBootstrap(t *testing.T) {
 	if same := Bootstrap([][]float64{{1, 1}, {1}}, r).Interval(.95); same != (Interval{1, 1}) {
 		t.Errorf("without variance the interval is %v", same)
 	}
-	// Two sets that are constant in themselves: resampling within sets sees no variance.
+	// Two sets without variance within: resampling within sets gives no variance.
 	if within := Bootstrap([][]float64{{0, 0, 0}, {1, 1, 1}}, r).Interval(.95); within != (Interval{0.5, 0.5}) {
 		t.Errorf("episodes moved between sets: %v", within)
 	}

@@ -22,8 +22,8 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// hostileWords are names of folders: some that once broke out of a script, 50 of random
-// printable characters and 50 of random bytes.
+// hostileWords returns malicious names of folders: some that once broke a script, 50 of
+// random printable characters, and 50 of random bytes.
 func hostileWords() []string {
 	words := []string{"a$(touch PWN)b", "a`touch PWN`b", "it's \"x\"", "$HOME {} %j", "a\ntouch PWN\n#", "a b#c", "--", "x\\",
 		"a\u2028securityContext: {privileged: true}", "a\u2029b", "a\u0085b", "a\rb", "\x1b[2J", "\xff\xfe", "\xe2\x80'; touch PWN; '", "{}", "%%A_%a", "ünï", "…“”’"}
@@ -44,8 +44,8 @@ func hostileWords() []string {
 	return words
 }
 
-// hostilePlan is a plan whose command, folder and setup have the word in them. Its program
-// writes its arguments, each with a NUL behind it, to the folder's file args.
+// hostilePlan returns a plan with the word in its command, folder and setup. Its
+// program writes its arguments, each followed by a NUL, to the file args in the folder.
 func hostilePlan(t *testing.T, word string) (p Plan, out string) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "f"+word)
@@ -65,7 +65,8 @@ func hostilePlan(t *testing.T, word string) (p Plan, out string) {
 	return p, filepath.Join(folder, word+".out")
 }
 
-// ran compares what the program of a hostile plan was called with, and looks for what a word made.
+// ran compares the arguments with which the program of a plan was called, and looks for
+// side effects of the word.
 func ran(t *testing.T, p Plan, word string, restarts bool) {
 	t.Helper()
 	want := []string{"a b", "--out=" + word, "--stage", "eval", "--shard", "0/1"}
@@ -84,7 +85,7 @@ func ran(t *testing.T, p Plan, word string, restarts bool) {
 	})
 }
 
-// lint looks at scripts with bash and shellcheck.
+// lint checks scripts with bash and shellcheck.
 func lint(t *testing.T, scripts ...string) {
 	t.Helper()
 	dir := t.TempDir() // whose name is UTF-8, which shellcheck needs
@@ -112,8 +113,8 @@ func TestShellcheck(t *testing.T) {
 	}
 }
 
-// Whatever a folder is called, the scripts of all engines call the program with that name, and
-// run nothing else.
+// Whatever the name of a folder, the scripts of all engines call the program with that
+// name and run nothing else.
 func TestHostilePaths(t *testing.T) {
 	for i, word := range hostileWords() {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -203,7 +204,8 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// What no batch system can take is an error that names the flag, before anything is written.
+// Resources that no batch system accepts cause an error that names the flag, before
+// anything is written.
 func TestResources(t *testing.T) {
 	for want, change := range map[string]func(*Job){
 		`--shards eval:-5 is out of range`:         func(j *Job) { j.Shards = -5 },
@@ -233,7 +235,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// A plan whose numbers of shards were damaged is an error: they decide what is computed.
+// A plan with damaged numbers of shards is an error, because they determine what is
+// computed.
 func TestDamagedPlan(t *testing.T) {
 	for _, shards := range []string{"0", "-5", "2147483648", "1e3", `"7"`} {
 		out := t.TempDir()

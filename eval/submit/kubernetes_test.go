@@ -26,8 +26,8 @@ func kubernetesPlan(t *testing.T, out string) Plan {
 	return p
 }
 
-// The manifest of a stage with everything in it is as testdata has it, where people can read it.
-// make test-kubernetes decodes it, and all others, as Kubernetes' own types.
+// The manifest of a stage with all options is compared with the file in testdata. `make
+// test-kubernetes` decodes it, and all others, with the types of Kubernetes.
 func TestKubernetesManifest(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "paper")
@@ -50,7 +50,7 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 }
 
-// What cannot be had on Kubernetes is said before anything is written.
+// Options that Kubernetes cannot fulfil are rejected before anything is written.
 func TestOnKubernetesRefuses(t *testing.T) {
 	for _, c := range []struct {
 		image, volume, file string
@@ -97,7 +97,7 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// The names of Jobs are ones that Kubernetes takes, and other folders' differ.
+// The names of Jobs are valid in Kubernetes, and those of other folders differ.
 func TestRunName(t *testing.T) {
 	for out, begin := range map[string]string{"/x/Paper_Grid 1": "paper-grid-1-", "/": "", "/x/ä": "", "/x/" + strings.Repeat("long", 9): "longlonglonglonglong-"} {
 		got := runName("lab", out)
@@ -110,8 +110,8 @@ func TestRunName(t *testing.T) {
 	}
 }
 
-// submit.sh makes one Job after the other: training if data sets are there, what follows however
-// it ended, and nothing once somebody has deleted a Job.
+// submit.sh creates one Job after the other: training only if the data sets were
+// collected, later stages in any case, and nothing after somebody has deleted a Job.
 func TestKubernetesStages(t *testing.T) {
 	for _, c := range []struct {
 		name, ends string // the end of Jobs, a case of bash
@@ -165,8 +165,8 @@ func TestKubernetesStages(t *testing.T) {
 	}
 }
 
-// What the server says against a manifest reaches the person who asked, and while Jobs
-// are under way nothing is submitted.
+// The server's objections to a manifest are reported to the user, and nothing is
+// submitted while Jobs are running.
 func TestKubernetesRefuses(t *testing.T) {
 	out := t.TempDir()
 	p := kubernetesPlan(t, out)
@@ -200,8 +200,8 @@ func TestKubernetesRefuses(t *testing.T) {
 	}
 }
 
-// A pod passes signals on, ends as the worst of its programs does or with 75 where one asks to
-// be started again, and leaves what they print in its log, too.
+// A pod passes signals on and copies the output of its programs to its log. It exits
+// with the worst code of its programs, or with 75 if one of them can be resumed.
 func TestPodScript(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")

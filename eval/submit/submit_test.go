@@ -28,7 +28,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// A shell reads back what was quoted. A kubelet finds nothing to replace in it, which are $(NAME) and $$
+// A shell parses a quoted word to the original. A kubelet finds nothing to replace in
+// it, which would be $(NAME) or $$
 // (https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/).
 func TestQuote(t *testing.T) {
 	for _, word := range append(hostileWords(), "", "a", "--time=1:00", "a b", "it's", `$HOME "x" \`, "a;b", "*", "ä", "$$", "a\n$(b)") {
@@ -68,7 +69,7 @@ func all(n int) (shards []int) {
 	return shards
 }
 
-// fakeBin puts a program in front of the path that notes its arguments and answers.
+// fakeBin puts a program first in PATH that logs its arguments and prints an answer.
 func fakeBin(t *testing.T, name, answer string) (log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,8 +82,8 @@ func fakeBin(t *testing.T, name, answer string) (log string) {
 	return log
 }
 
-// The options of sbatch: chunks that a cluster with small arrays takes, shards two by
-// two, and stages that wait for one another.
+// The calls of sbatch are checked: several arrays for a cluster with a small
+// MaxArraySize, two shards per task, and dependencies between stages.
 func TestSlurmSubmission(t *testing.T) {
 	out := t.TempDir()
 	fakeBin(t, "scontrol", "echo 'MaxArraySize            = 10'")
@@ -142,8 +143,8 @@ func TestSlurmSubmission(t *testing.T) {
 	}
 }
 
-// A script passes the end of its time on, and asks to be run again only if the
-// program does: its exit code otherwise is the worst of its programs.
+// A script passes the warning before the end of its time on, and requeues itself only
+// if the program requests it. Otherwise its exit code is the worst of its programs'.
 func TestSlurmScript(t *testing.T) {
 	dir := t.TempDir()
 	requeued := fakeBin(t, "scontrol", "exit 1") // which lets the script end
@@ -189,8 +190,8 @@ func TestSlurmScript(t *testing.T) {
 	}
 }
 
-// Shards side by side take the GPUs of their allocation in turn: those that Slurm lists, by
-// whatever names, or else as many as requested. One GPU is everybody's.
+// Concurrent shards get the GPUs of their allocation round robin: those that Slurm
+// lists, under any names, or as many as were requested. All shards share a single GPU.
 func TestPackedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "calls")
@@ -227,7 +228,7 @@ func TestPackedGPUs(t *testing.T) {
 	}
 }
 
-// The numbers of shards of the first submission hold.
+// The numbers of shards of the first submission are retained.
 func TestKeep(t *testing.T) {
 	out := t.TempDir()
 	first := plan(t)
@@ -256,7 +257,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// The script without a batch system runs every shard of every stage, some at once.
+// The script without a batch system runs every shard of every stage, some at the same
+// time.
 func TestShell(t *testing.T) {
 	out := t.TempDir()
 	log := filepath.Join(out, "calls")
@@ -281,8 +283,8 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// Without a batch system shards side by side take the machine's GPUs by their places, so that none
-// has two programs while another has none.
+// Without a batch system concurrent shards get the GPUs of the machine by their slots,
+// so that no GPU has two programs while another has none.
 func TestShellGPUs(t *testing.T) {
 	out := t.TempDir()
 	p := plan(t)
@@ -311,7 +313,7 @@ func TestShellGPUs(t *testing.T) {
 	}
 }
 
-// The last words of failed jobs are shown, those of the latest logs first.
+// The last errors of failed jobs are returned, those of the latest logs first.
 func TestLastErrors(t *testing.T) {
 	out := t.TempDir()
 	dir := filepath.Join(out, Dir, "log")
@@ -341,8 +343,8 @@ func TestLastErrors(t *testing.T) {
 	}
 }
 
-// Shards share a stage's time, a throttle bounds them, no shard ends before its longest
-// unit, and analyses run at the same time as evaluations.
+// Shards divide the time of a stage, a throttle limits how many run at once, no stage
+// is shorter than its longest unit, and analyses run at the same time as evaluations.
 func TestPlanSeconds(t *testing.T) {
 	cost := func(stage pipeline.Stage, least, most, longest float64) pipeline.Cost {
 		return pipeline.Cost{Stage: stage, Seconds: &pipeline.Seconds{Least: least, Most: most}, Longest: longest}

@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// evil is what a cell's method may be called.
+// evil is a malicious name of a method.
 const evil = `=cmd|' /C calc'!A0 <script>alert(1)</script> 50% a_b & $x$ \input{y} *z* [l](u)` + "\n# head"
 
-// one has a section of each level and a part of each kind, every word its own.
+// one returns a section of each level with a part of each kind. All words are
+// different.
 func one() []Section {
 	return []Section{
 		{Title: "title-of-all", Level: 1, Parts: []Part{Text{Style: "lead", Body: "body-of-lead"},
@@ -36,7 +37,7 @@ func one() []Section {
 	}
 }
 
-// formats renders sections.
+// formats renders sections in all formats.
 func formats(t *testing.T, s []Section) map[string]string {
 	t.Helper()
 	page, err := HTML("above", "tally", s)
@@ -46,8 +47,8 @@ func formats(t *testing.T, s []Section) map[string]string {
 	return map[string]string{"html": string(page), "md": string(Markdown(s)), "tex": string(LaTeX(s)), "csv": string(CSV(Rows(s)))}
 }
 
-// wellFormed reads a page strictly, as XML, once its void tags are closed and
-// its style and script are out.
+// wellFormed parses a page strictly as XML, after closing its void tags and removing
+// its style and script.
 func wellFormed(page string) error {
 	page = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>`).ReplaceAllString(page, "")
 	page = regexp.MustCompile(`<(meta|img)([^>]*)>`).ReplaceAllString(page, "<$1$2/>")
@@ -62,8 +63,8 @@ func wellFormed(page string) error {
 	}
 }
 
-// No format forgets a part: all words are in all of them, pictures on the page
-// and a line that says so elsewhere.
+// Every format has all words. Pictures are on the page, and the other formats refer to
+// it.
 func TestEveryFormatHasEveryPart(t *testing.T) {
 	all := []string{"title-of-all", "body-of-lead", "name-of-tile", "value-of-tile", "text-of-tile", "name-of-fact", "text-of-fact", "title-of-chapter",
 		"caption-of-table", "head-one", "head-two", "field-one", "7.5", "2.5", "caption-of-fold", "head-three", "field-three", "name-of-check", "passed", "text-of-check",
@@ -93,7 +94,7 @@ func TestEveryFormatHasEveryPart(t *testing.T) {
 	}
 }
 
-// Foreign names are words in every format, wherever they are.
+// Malicious names remain plain text in every format, wherever they occur.
 func TestNamesAreHarmless(t *testing.T) {
 	s := []Section{{Title: evil, Level: 1, Parts: []Part{Text{Body: evil, Items: []Item{{Name: evil, Value: evil, Text: evil, Class: "m-0", Source: evil, Link: evil}}}}},
 		{Title: evil, Level: 2, Anchor: "a", Parts: []Part{
@@ -133,7 +134,7 @@ func TestNamesAreHarmless(t *testing.T) {
 	}
 }
 
-// A quote is put before formulas only: numbers stay numbers.
+// Only formulas get a quote in front. Numbers remain numbers.
 func TestCSVEscape(t *testing.T) {
 	got := CSV([][]string{{"=1+1", "+cmd", "-x", "@a", "\tb", "-3.5", "+2", "1e-3", "", "a=b", "+7.8 to +23.3"}})
 	rows, err := csv.NewReader(bytes.NewReader(got)).ReadAll()
