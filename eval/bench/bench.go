@@ -134,13 +134,16 @@ func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 	if known {
 		p.Train.Batch = 32
 	}
+	// Two-dimensional actions as in Two-Room, whatever the task of the preset: times are
+	// comparable only at equal sizes.
 	m := p.Models["model"].(*lewm.Config)
 	m.ActionDim = 2
 	return p, fmt.Sprintf("%d clips x %d frames of %d px, patch %d, width %d x %d layers, latent %d, predictor %d x %d heads of %d",
 		p.Train.Batch, m.History+1, m.ImageSize, m.Patch, m.Width, m.Layers, m.Dim, m.PredictorDepth, m.PredictorHeads, m.PredictorHeadDim), nil
 }
 
-// geometry returns the configuration of LeWM in the preset.
+// geometry returns the configuration of LeWM in the preset. The caller may change the
+// copy.
 func (b *Bench) geometry() lewm.Config { return *b.Preset.Models["model"].(*lewm.Config) }
 
 // Run measures the named parts, with a probe of the machine before each and after the
@@ -188,6 +191,9 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 }
 
 // probe measures the peak rates of the CPU and of the GPU, and adds them to the report.
+// On the CPU it runs short loops of the fastest instructions, not kernels of the
+// program, so a rate is what a perfect kernel could achieve. It takes a few tenths of a
+// second.
 func (b *Bench) probe(when string) error {
 	r, err := cpu.Measure("fp32", 0)
 	if err != nil {

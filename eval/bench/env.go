@@ -42,7 +42,8 @@ func benchEnv(ctx context.Context, b *Bench) error {
 	return r.fill(ctx, b, envs.Names())
 }
 
-// fill measures the given tasks. One peer serves all of them.
+// fill measures the given tasks. One peer serves all of them, since starting Python and
+// its packages takes much longer than a measurement.
 func (r *EnvReport) fill(ctx context.Context, b *Bench, tasks []string) error {
 	p, err := b.startPeer(ctx, "env", map[string]any{"tasks": tasks, "seconds": envTurn.Seconds()})
 	if err != nil {
@@ -67,9 +68,9 @@ func (r *EnvReport) fill(ctx context.Context, b *Bench, tasks []string) error {
 	return nil
 }
 
-// timeTask times our world and the peer's, alternating. A task that this machine cannot
-// run, for example for lack of libmujoco, is reported as missing instead of ending the
-// benchmark.
+// timeTask times our world and the peer's, alternating, and adds the medians of both to
+// medians. A task that this machine cannot run, for example for lack of libmujoco, is
+// reported as missing instead of ending the benchmark.
 func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[string]float64) (*EnvSpeed, error) {
 	t, err := envs.Lookup(name)
 	if err != nil {
@@ -108,7 +109,7 @@ func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 	return &EnvSpeed{StepsPerS: 1000 / found["step"], FramesPerS: 1000 / found["frame"]}, nil
 }
 
-// timedWorld is a world that is stepped with given actions.
+// timedWorld is a world that is stepped with given actions from a given state.
 type timedWorld struct {
 	envs.Env
 	actions [][]float64
@@ -127,6 +128,7 @@ func (w *timedWorld) turn(draw bool) (float64, error) {
 	if draw {
 		each = 1 // with software rendering a frame takes long
 	}
+	// Look at the clock only every few steps, since a step of a planar task is short.
 	for time.Since(began) < envTurn {
 		for range each {
 			i := n % len(w.actions)

@@ -77,7 +77,9 @@ func (r *KernelReport) setFloors(probes []Probe) {
 	}
 }
 
-// benchKernels times the kernels of a training step and of plans.
+// benchKernels times the kernels of a training step and of plans, one episode at a time
+// and b.Side episodes in one batch. On a GPU launches then run one by one and without
+// graphs, so their sum is larger than the time of the same work in speed.go.
 func benchKernels(ctx context.Context, b *Bench) error {
 	dev, err := b.timed()
 	if err != nil {
@@ -121,6 +123,8 @@ func (b *Bench) timeKernels(ctx context.Context, dev TimedDevice, work func(cont
 			return nil, err
 		}
 	}
+	// The device adds up all rounds. Every round has the same launches, so the division by
+	// the number of rounds is exact.
 	list, n := dev.Times(), float64(b.Rounds)
 	for i := range list {
 		k := &list[i]

@@ -78,7 +78,9 @@ func benchLatents(ctx context.Context, b *Bench) (err error) {
 	return err
 }
 
-// timeLatents measures the analysis of latents of a width, and the peer's.
+// timeLatents measures the analysis of latents of a width, and the peer's. The interval
+// and the spectrum have no counterpart in the peer; they are measured afterwards, and
+// the peak of memory before.
 func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsReport, error) {
 	w := newLatentWork(samples, dim)
 	dir, err := w.write()
@@ -104,6 +106,7 @@ func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsRepo
 	}
 	r.PeerMS = r.Peer.best()
 	r.Ratio = over(r.PeerMS, r.MS)
+	// The remaining measurements have no peer, and start from the distances.
 	d := w.align(geometry.Components{})
 	medians, err = b.takeTurns(ctx, []contender{timed("interval", func(context.Context) error {
 		d.Align(1000, func(i int) *rand.Rand { return rng.Stream("bench interval", i) })

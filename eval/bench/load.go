@@ -57,7 +57,9 @@ type loading struct {
 	waited []float64 // time that fed steps waited for a batch, in ms per step, by run
 }
 
-// benchLoad measures reading, training steps, and training steps on batches of the loader.
+// benchLoad measures reading, training steps, and training steps on batches of the
+// loader. The difference of the last two is the cost of the loader, which runs on the
+// same cores: waiting for a batch is only a part of it.
 func benchLoad(ctx context.Context, b *Bench) error {
 	path, remove, err := b.loadData(ctx)
 	if err != nil {
@@ -91,6 +93,8 @@ func benchLoad(ctx context.Context, b *Bench) error {
 	r.MS, r.DecodeMS, r.StepMS, r.FedStepMS = medians["sized"], medians["stored"], medians["step"], medians["fed"]
 	clips := float64(b.Preset.Train.Batch) * 1000
 	r.ClipsPerS, r.DecodeClipsPerS = clips/r.MS, clips/r.DecodeMS
+	// The median of fed steps can come out below that of plain steps when the loader costs
+	// next to nothing.
 	r.Share, r.Waited = max(0, 1-r.StepMS/r.FedStepMS), medians["waited"]/r.FedStepMS
 	r.PeerMS = r.Peer.best()
 	r.Ratio = over(r.PeerMS, r.DecodeMS)
@@ -123,6 +127,7 @@ func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err e
 }
 
 // timeLoading opens frames, device and model, and times reading, training and the peer.
+// Clips are normalized as in training, by the moments of the actions.
 func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p *peer) (map[string]float64, error) {
 	col, err := dataset.FindColumn(src, "action")
 	if err != nil {
@@ -159,6 +164,8 @@ func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 
 // run lets the contenders alternate, and returns their medians.
 func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (map[string]float64, error) {
+	// Training reads frames at the size of the model (sized). The peer decodes frames as they
+	// are stored, so ours are read like that too (stored).
 	stored := dataset.Original(l.src)
 	l.b.Note("%d rounds of reading, training and training that is fed", l.b.Rounds)
 	medians, err := l.b.takeTurns(ctx, append([]contender{
@@ -200,6 +207,8 @@ func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func
 		l.dev.Sync() // queued kernels may still read the memory of the loader
 		loader.Close()
 	}()
+	// Time only the batches after the lead-in. Each run opens a new loader with the same seed,
+	// so all runs read the same clips.
 	var began time.Time
 	var waited time.Duration
 	for i := range leadIn + counted {

@@ -19,10 +19,17 @@ import (
 //go:embed peers/*.py
 var peerScripts embed.FS
 
-// peer is a running Python program that does the work of a part on request. It reads a line
-// with the name of a variant, does the work once, and answers with a line of JSON. It stays
-// alive between requests, so that imports, compilation and caches are not timed, and so that
-// it can alternate with our program.
+// peer is a running Python program that does the work of a part on request. It stays
+// alive between requests, so that imports, compilation and caches are not timed, and so
+// that it can alternate with our program. Both sides write one line at a time:
+//
+//	scalewm   {"model": ..., "threads": 8}          the spec of the work
+//	peer      {"version": ..., "variants": {...}}   peerHello
+//	scalewm   compile                               the name of a variant
+//	peer      {"ms": 12.3}                          or {"error": ...}; peerAnswer
+//	...
+//	scalewm                                         an empty line ends it
+//	peer      {"rss_mb": 812}
 type peer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -146,7 +153,8 @@ func ofPeer(variant string) string { return "peer " + variant }
 
 // contenders returns the variants of the peer that are compared with a contender of
 // ours. A variant that fails, such as one to compile without a compiler, is reported
-// and not run again.
+// and not run again: the comparison is with the fastest variant that the machine can
+// run. A failure of the program itself is an error.
 func (p *peer) contenders(what string) []contender {
 	if p == nil {
 		return nil

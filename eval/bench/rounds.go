@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// contender is a program, or a variant of one, in a comparison.
+// contender is a program, or a variant of one, in a comparison. Contenders of one
+// comparison have different names.
 type contender struct {
 	name string
 	// once does the work once, and returns milliseconds. 0 means that it was not done.

@@ -17,7 +17,8 @@ import (
 )
 
 // Speed is the report of one training step or one plan. Times are medians in
-// milliseconds; those of a missing precision or peer are 0.
+// milliseconds; those of a missing precision or peer are 0. Ratios above 1 mean that
+// this program is faster.
 type Speed struct {
 	Geometry string  `json:"geometry"`
 	Params   int     `json:"params"`
@@ -50,7 +51,8 @@ type benchWork struct {
 	free   func()
 }
 
-// speedSpec describes the work to a peer.
+// speedSpec describes the work to a peer: the geometry of the model, the batch and
+// random directions of SIGReg for a training step, and the tier for a plan.
 type speedSpec struct {
 	Model      lewm.Config `json:"model"`
 	Batch      int         `json:"batch"`
@@ -64,7 +66,9 @@ type speedSpec struct {
 }
 
 // measure times work in each precision of the machine, next to the variants of the peer
-// that are compared with it. flop is the number of operations of the work.
+// that are compared with it. start prepares the work on a device, and flop is its
+// number of operations. The precisions are measured one after the other, each on a
+// device of its own, because two models at once would compete for caches and memory.
 func (b *Bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*Speed, error) {
 	s := &Speed{Geometry: b.Geometry}
 	spec, t := b.Preset.Train, eval.Tiers()[0]
@@ -85,6 +89,7 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 	if s.Peer, err = p.finish(medians); err != nil {
 		return nil, err
 	}
+	// Compare the best of both programs, in any precision, and in addition fp32 with fp32.
 	best := fastest(s.FP32MS, s.BF16MS)
 	s.GFLOPS = flop / best / 1e6
 	fp32 := p.of(s.Peer, string(device.FP32))
@@ -99,7 +104,8 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 }
 
 // measureOne measures one precision: our work and the peer's alternate. The medians are
-// added to medians.
+// added to medians. The variants of the peer run even if this machine has no fast bf16
+// itself, and may drop out on their own.
 func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
 	name := string(precision)
 	all := p.contenders(name)
@@ -127,6 +133,7 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 	for k, v := range found {
 		medians[k] = v
 	}
+	// Memory is the peak since resetPeak, so it includes the device and the model.
 	if precision == device.FP32 {
 		s.FP32MS, s.FP32RSSMB = found[name], peakMB()
 	} else if found[name] > 0 {
@@ -150,7 +157,7 @@ func names(all []contender) (list []string) {
 }
 
 // setPeak sets the peak from the probes around a part, for the faster precision. Probes
-// have rates of a GPU only if the work ran on it.
+// have rates of a GPU only if the work ran on it, and these then are the peak.
 func (s *Speed) setPeak(probes []Probe) {
 	for _, p := range probes {
 		fp32, bf16 := p.FP32, p.BF16

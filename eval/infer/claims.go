@@ -390,8 +390,8 @@ func (t *Table) ranking(_ Group, c Claim, b results.Arm) []Number {
 }
 
 // rolloutError returns the differences of the rollout error, paired by start. Each
-// error is divided by the scale of its own model's latents, without which it would not
-// be comparable.
+// error is divided by the scale of its own model's latents, since errors in different
+// latent spaces are not comparable.
 func (t *Table) rolloutError(_ Group, c Claim, b results.Arm) []Number {
 	return t.byStart(RolloutError, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Error / r.Scale })
 }

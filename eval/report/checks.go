@@ -11,7 +11,9 @@ import (
 	"scalewm/eval/words"
 )
 
-// checks returns the sections with the checks and the warnings.
+// checks returns the sections with the checks and the warnings. Package infer decides
+// both; this only arranges them. All checks are listed, including those that passed, so
+// that a reader sees what was checked.
 func (r *Report) checks() []doc.Section {
 	list := doc.Text{Style: "checks", Body: r.verdicts() + "."}
 	for _, c := range r.Checks {
@@ -40,8 +42,9 @@ func (r *Report) verdicts() string {
 	return s + "; " + words.Count(len(r.Warnings), "warning")
 }
 
-// howComputed returns the section that explains how numbers are computed and lists the
-// hashes of what was evaluated.
+// howComputed returns the section that explains how numbers are computed and lists
+// hashes of what was evaluated. The hashes identify data sets, evaluation sets and
+// weights across folders and machines, which their names do not.
 func (r *Report) howComputed() []doc.Section {
 	list := doc.Text{Style: "how", Items: []doc.Item{
 		{Name: "Success ± SD", Text: "Mean over evaluation sets and their standard deviation (ddof 1), as in the paper. It shows how much the draw of episodes matters, not how much training does."},
@@ -75,7 +78,8 @@ func (r *Report) howComputed() []doc.Section {
 // notInAnchors matches the characters that addresses of a page do not have.
 var notInAnchors = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// anchorOf returns the address of a block on the page.
+// anchorOf returns the address of a block on the page. It depends only on the block's
+// place, so links remain valid when a folder gets more blocks.
 func anchorOf(p infer.Place) string {
 	return strings.Trim(notInAnchors.ReplaceAllString(p.Task+"-"+p.Solver+"-"+p.Settings, "-"), "-")
 }

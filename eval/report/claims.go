@@ -14,6 +14,9 @@ import (
 	"scalewm/model"
 )
 
+// Formats of the numbers that decide claims, by the unit of their measure: differences
+// of success in points, other differences with three decimals, ratios, and values that
+// are not differences.
 // Formats of the numbers that decide claims, by the unit of their measure.
 func inPoints(x float64) string  { return words.Signed(x) }
 func inUnits(x float64) string   { return strings.Replace(fmt.Sprintf("%+.3f", x), "-", "−", 1) }
@@ -62,8 +65,10 @@ func over(e infer.Evidence) string {
 	return s
 }
 
-// sectionOf returns the anchor of the section that has a number of a claim. It follows
-// the names that the functions of those sections give.
+// sectionOf returns the anchor of the section that has a number of a claim. The anchors
+// are those that the functions of these sections compose: block for paired differences,
+// likeThePaper for those over everything, compute for costs, and checkpoints for the
+// rest.
 func (r *Report) sectionOf(e infer.Evidence) string {
 	switch what := strings.TrimPrefix(e.What, infer.Claimed); {
 	case what == infer.Diff && e.Solver != "":
@@ -78,8 +83,10 @@ func (r *Report) sectionOf(e infer.Evidence) string {
 	return e.Task + "-geometry"
 }
 
-// claims returns the section on the paper's claims. Those that the folder cannot decide
-// are folded.
+// claims returns the section on the paper's claims. A count of the verdicts is first,
+// followed by the claims that the folder decides. Undecided ones are folded, since a
+// small folder cannot decide most of them, with the commands that would compute what is
+// missing.
 func (r *Report) claims() []doc.Section {
 	n := map[infer.Verdict]int{}
 	list, undecided := doc.Text{Style: "claims"}, doc.Text{Style: "claims"}
@@ -105,8 +112,9 @@ func (r *Report) claims() []doc.Section {
 		undecided, r.toMake())
 }
 
-// weight orders numbers against a claim before undecided ones, and these before numbers
-// for it.
+// weight orders the numbers of a claim: those against it, then undecided ones, then
+// those for it. A claim about all numbers fails by a single one, so that one must be
+// seen.
 var weight = map[infer.Verdict]int{infer.Fails: 0, infer.Undecided: 1, infer.Holds: 2}
 
 // slack returns the distance of a number's interval (or of the number, if it has none)
@@ -122,7 +130,7 @@ func slack(f infer.Finding, e infer.Evidence) float64 {
 
 // telling returns the numbers that the folder has, the most informative one first: one
 // against the claim, otherwise an undecided one. Among equals the one with the least
-// slack is first.
+// slack is first, because it is the one on which the verdict depends.
 func telling(f infer.Finding) []infer.Evidence {
 	present := slices.DeleteFunc(slices.Clone(f.Evidence), infer.Evidence.Missing)
 	slices.SortStableFunc(present, func(a, b infer.Evidence) int {
@@ -131,8 +139,9 @@ func telling(f infer.Finding) []infer.Evidence {
 	return present
 }
 
-// item returns a finding as the list shows it. It has no text if the folder has none of
-// the numbers.
+// item returns a finding as the list shows it: the claim with its verdict and source,
+// the most informative number, and a link to the section with its details. It has no
+// text if the folder has none of the numbers.
 func (r *Report) item(f infer.Finding) doc.Item {
 	i := doc.Item{Name: f.Claim.Claim, Value: string(f.Verdict), Class: string(f.Verdict), Source: f.Where}
 	here, unit := telling(f), unitOf(f.Claim)
@@ -143,6 +152,8 @@ func (r *Report) item(f infer.Finding) doc.Item {
 	for _, e := range here {
 		stands[e.Stand]++
 	}
+	// The text has the most informative number with its interval and units, and then the
+	// counts of all numbers.
 	first, x := here[0], here[0].Estimate()
 	i.Text = nameOf(f, first) + " " + unit(x.Value)
 	if x.Lo <= x.Hi {
@@ -161,12 +172,13 @@ func (r *Report) item(f infer.Finding) doc.Item {
 }
 
 // toMake lists commands that compute what undecided claims lack. Claims with the same
-// flags share a command.
+// flags share a command, which has the tasks and methods of all of them. Methods that
+// this program does not have are named instead, since no command would work.
 func (r *Report) toMake() doc.Text {
 	out := doc.Text{Style: "commands"}
-	type work struct{ tasks, methods []string }
-	by := map[string]*work{}
-	var order []string
+	type work struct{ tasks, methods []string } // of one command
+	by := map[string]*work{}                    // by flags
+	var order []string                          // of flags, as the claims have them
 	absent := map[string]bool{}
 	for _, f := range r.Claims {
 		for _, e := range f.Evidence {
@@ -183,6 +195,7 @@ func (r *Report) toMake() doc.Text {
 					w.tasks = append(w.tasks, t)
 				}
 			}
+			// A finding needs all of its arms in one folder, whichever number is missing.
 			for _, arm := range append([]results.Arm{f.A}, f.B...) {
 				if _, err := model.LookUp(arm.Method); err != nil {
 					absent[words.Arm(results.Arm{Method: arm.Method})] = true

@@ -20,8 +20,10 @@ type forestRow struct {
 	strong       bool // the mean over tiers, drawn bold
 }
 
-// forestFigure draws paired differences with their 95 % intervals as a forest plot.
-// Sizes are in CSS pixels.
+// forestFigure draws paired differences with their 95 % intervals as a forest plot: on
+// the left the names, in the middle an axis with the intervals, and on the right three
+// columns of text with the difference, the interval and p. The label describes the
+// figure for screen readers. Sizes are in CSS pixels.
 func forestFigure(label string, rows []forestRow) template.HTML {
 	const width, rowHeight, groupGap = 980, 26, 14
 	height := 46.0
@@ -62,6 +64,8 @@ func forestAxis(rows []forestRow) doc.Axis {
 			}
 		}
 	}
+	// At least 10 points wide, so that tiny differences do not look large, and with a margin
+	// of a fifth of a tick beyond the longest interval.
 	step := doc.NiceStep(max(hi-lo, 10) / 6)
 	return doc.Axis{Lo: math.Floor(lo/step-0.2) * step, Hi: math.Ceil(hi/step+0.2) * step}
 }
@@ -133,7 +137,11 @@ func (r *Report) overviewForest() []template.HTML {
 }
 
 // discordFigures show, for each tier, how many episodes only one of two learned methods
-// solved. There is one panel for each pair. All have the same scale.
+// solved. A paired test depends on these counts only; episodes that both or none solve
+// carry no information about the difference. There is one panel for each pair, and all
+// panels have the same scale.
+//
+// Differences with several seeds are left out: their episodes count fractions.
 func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 	pairs, most := [][]*infer.Number{}, 1
 	for _, n := range r.pairs(b) {
@@ -141,6 +149,7 @@ func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 		if !d.Binary() || n.Of.Floor() {
 			continue
 		}
+		// The rows of a pair follow one another, one for each tier.
 		if last := len(pairs) - 1; last >= 0 && pairs[last][0].Of == n.Of && pairs[last][0].Minus == n.Minus {
 			pairs[last] = append(pairs[last], n)
 		} else {
@@ -159,6 +168,8 @@ func discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML
 	const width, rowHeight, top = 330, 24, 28
 	height, one, other := float64(top+rowHeight*len(rows)+8), rows[0].Of, rows[0].Minus
 	s := doc.NewSVG(width, height)
+	// Bars extend to both sides of mid. The longest has 118 pixels, which leaves room for the
+	// names of tiers on the left and for the counts at the ends.
 	mid, unit := 178.0, 118/float64(most)
 	s.Text(doc.XY(mid+8, 15), "label head", "only "+words.Arm(one))
 	s.Text(doc.XY(mid-8, 15), "label head end", "only "+words.Arm(other))

@@ -13,10 +13,12 @@ import (
 	"scalewm/eval/words"
 )
 
-// computeFigure shows success against rollouts per plan. A method with one training
-// seed has its 95 % Wilson band. One with several has its mean, and a thin line for
-// each seed.
+// computeFigure shows success against rollouts per plan, on a logarithmic axis because
+// the paper's tiers span a factor of 300. A method with one training seed has its 95 %
+// Wilson band. One with several has its mean, and a thin line for each seed: a band
+// over episodes would understate the uncertainty.
 func (r *Report) computeFigure(b *infer.Block) template.HTML {
+	// The range of the x axis: all tiers, with a margin for the marks at both ends.
 	lo, hi := math.Inf(1), 1.0
 	for _, t := range b.Tiers {
 		n := max(float64(t.Rollouts()), 1)
@@ -130,7 +132,9 @@ func endLabels(p doc.Panel, ends []endLabel) {
 func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 
 // spreadFigure shows, for one tier, each training seed of a method as a dot, or each
-// evaluation set of a method with one seed, and the mean as a bar.
+// evaluation set of a method with one seed, and the mean as a bar. Dots are in the
+// order of seeds or sets within each method, so that a hard set is seen at the same
+// position of all methods.
 func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	all, name, of := b.Names(), b.Tiers[tier].Name, "set"
 	if b.Several() {
@@ -148,6 +152,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 		mid, c, title, seeds := float64(i)+0.5, class(arm), words.Arm(arm), b.SeedsOf(arm)
 		p.Line(p.At(mid-0.34, *n.Value), p.At(mid+0.34, *n.Value), "mean "+c)
 		dot := func(k, n int, rate float64, text string) {
+			// Spread n dots evenly over the half of a method's column around its middle.
 			x := mid + 0.5*(float64(k)+0.5)/float64(n) - 0.25
 			p.Dot(p.At(x, rate), "setdot "+c, text)
 		}
@@ -166,6 +171,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 				dot(k, len(sets), s.Rate, fmt.Sprintf("%s, set %s: %s %% of %d", title, s.Set, words.Points(s.Rate), s.N))
 			}
 		}
+		// Long names get a second line below the axis.
 		for l, word := range strings.SplitN(title, " ", 2) {
 			p.Text(doc.XY(p.X.At(mid), p.Y.From+16+12*float64(l)), "tick mid", word)
 		}
@@ -174,7 +180,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 }
 
 // stepsFigure shows the share of episodes that are solved within k env steps, as a step
-// function.
+// function. It starts above 0 if some starts already meet the goal.
 func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 	tier := b.Tiers[at]
 	p := doc.NewPanel(330, 252, doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, doc.Axis{Lo: 0, Hi: 100})
@@ -190,6 +196,7 @@ func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 		solved := n.How.(*infer.Score).Solved
 		var ps []doc.Point
 		for k, v := range solved {
+			// The curve is constant between two steps, and rises at the step.
 			if k > 0 {
 				ps = append(ps, doc.XY(p.X.At(float64(k)), p.Y.At(solved[k-1])))
 			}

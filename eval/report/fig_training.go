@@ -37,7 +37,8 @@ var terms = []term{
 // averaged, so that the page stays small.
 const maxBins = 120
 
-// trainingFigures draws one panel for each term, with a line for each run.
+// trainingFigures draws one panel for each term, with a line for each run. Each panel
+// has its own axis, which is logarithmic if the values span a large factor.
 func trainingFigures(runs []results.Curve) (out []template.HTML) {
 	for _, t := range terms {
 		if f := trainingFigure(t, runs); f != "" {
@@ -56,6 +57,7 @@ type trainingCurve struct {
 // trainingFigure draws one panel, or returns "" if no run has the term.
 func trainingFigure(t term, runs []results.Curve) template.HTML {
 	var curves []trainingCurve
+	// All runs share the axes, so that their curves can be compared.
 	lo, hi, last := math.Inf(1), math.Inf(-1), 1.0
 	for _, run := range runs {
 		for _, c := range curvesOf(run, t.of) {

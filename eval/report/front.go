@@ -31,7 +31,9 @@ func (r *Report) title() string {
 }
 
 // lead returns the main result in a sentence or two, for each group of settings if
-// there are several.
+// there are several. With one main block it states the difference, its interval, p and
+// the number of episodes, so that nobody quotes a difference without its uncertainty.
+// With several blocks it counts them.
 func (r *Report) lead() string {
 	if len(r.Groups) > 1 {
 		var out []string
@@ -76,7 +78,9 @@ func tiersOf(n *infer.Number) string {
 	return "averaged over " + words.Listing(d.Tiers)
 }
 
-// reading returns the conclusion that the interval allows.
+// reading returns the conclusion that the interval allows. It attributes the difference
+// to more than the draw of episodes, and not to the method, which a single training
+// cannot show.
 func reading(n *infer.Number) string {
 	switch {
 	case *n.Lo > 0:
@@ -90,6 +94,8 @@ func reading(n *infer.Number) string {
 // leadOf returns the main result of a group of settings: the counts of differences of the
 // pair that leads its first block.
 func (r *Report) leadOf(g infer.Group) string {
+	// Count only blocks whose headline compares the same arms as the first; a sum over other
+	// comparisons would have no meaning.
 	up, down, clear, n := 0, 0, 0, 0
 	var first *infer.Number
 	for _, b := range g.Main() {
@@ -148,6 +154,7 @@ func (r *Report) tiles() (out []doc.Item) {
 	}
 	for _, arm := range b.Names() {
 		top := r.Success(b, arm, b.Tiers[0].Name)
+		// Of the floors only random actions get a tile: they show what needs no model at all.
 		if top == nil || arm.Floor() && arm.Plans() {
 			continue
 		}
@@ -165,6 +172,7 @@ func (r *Report) tiles() (out []doc.Item) {
 
 // facts lists what was trained and evaluated, when, and on which device.
 func (r *Report) facts() []doc.Item {
+	// The facts about sets and goals are those of the first block, unless settings differ.
 	b, o := r.Blocks[0], r.Origin
 	sets := fmt.Sprintf("%s of %s", words.Count(len(b.Sets), "set"), words.Count(b.Tiers[0].Episodes, "episode"))
 	if len(r.Groups) > 1 {
@@ -220,7 +228,8 @@ func (r *Report) trained() string {
 }
 
 // scores returns the section on success. With one main block it has the table and
-// figure of this block, otherwise one row for each main block.
+// figure of this block, otherwise one row for each main block. The details of all
+// blocks follow in tasks.
 func (r *Report) scores() []doc.Section {
 	main := infer.Main(r.Blocks)
 	s := doc.Section{Title: "Success", Anchor: "overview", Level: 2, Nav: "Success"}
@@ -231,7 +240,8 @@ func (r *Report) scores() []doc.Section {
 }
 
 // overviewTable has the arms' means over tiers, and the headline difference of each
-// main block.
+// main block. The highest mean of a row is bold. Values are compared as printed, so
+// that all of several equal ones are bold.
 func (r *Report) overviewTable() doc.Table {
 	t := doc.Table{Anchor: "overview", Head: []string{"Task, solver"},
 		Caption: "Success (%) averaged over tiers, mean ± SD over training seeds if there are several, otherwise over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."}
@@ -290,7 +300,8 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary returns the report in about ten lines of plain text, for a terminal.
+// Summary returns the report in about ten lines of plain text, for a terminal: the
+// table of success, the headline difference, and the counts of checks and warnings.
 func (r *Report) Summary() string {
 	var w strings.Builder
 	main := infer.Main(r.Blocks)

@@ -23,17 +23,17 @@ type JSON struct {
 	Numbers  []*infer.Number           `json:"numbers"`  // all numbers; the other lists are parts of it
 }
 
-// JSONCell is the success of an arm at a tier.
+// JSONCell is the success of an arm with one training seed at a tier.
 type JSONCell struct {
 	Task   string   `json:"task"`
-	Method string   `json:"method"`
-	Seed   int      `json:"seed"`
-	Solver string   `json:"solver"`
+	Method string   `json:"method"` // without variants
+	Seed   int      `json:"seed"`   // of the training
+	Solver string   `json:"solver"` // name of a table, as in infer.Placed
 	Tier   string   `json:"tier"`
-	Sets   int      `json:"sets"`
-	N      int      `json:"n"` // episodes over all sets
-	Mean   *float64 `json:"mean"`
-	SD     *float64 `json:"sd"` // over sets, ddof 1; null with one set
+	Sets   int      `json:"sets"` // number of evaluation sets
+	N      int      `json:"n"`    // number of episodes over all sets
+	Mean   *float64 `json:"mean"` // over sets, in percent
+	SD     *float64 `json:"sd"`   // over sets, ddof 1; null with one set
 	// Settings distinguish the block from others of the task and solver. Variant
 	// distinguishes the arm from others of its method, such as "half" or "w=0.3".
 	Settings string `json:"settings,omitempty"`
@@ -49,11 +49,11 @@ type JSONPair struct {
 	Task   string      `json:"task"`
 	Solver string      `json:"solver"`
 	Tier   string      `json:"tier"`
-	N      int         `json:"n"`
-	Diff   *float64    `json:"diff"`
-	Lo     *float64    `json:"lo"`
+	N      int         `json:"n"`    // number of paired episodes
+	Diff   *float64    `json:"diff"` // in points
+	Lo     *float64    `json:"lo"`   // Lo and Hi bound the 95 % interval
 	Hi     *float64    `json:"hi"`
-	P      *float64    `json:"p"`
+	P      *float64    `json:"p"` // two-sided, not adjusted
 
 	Settings string `json:"settings,omitempty"`
 }
@@ -77,10 +77,12 @@ type JSONClaim struct {
 // are left out.
 const mostFrom = 36
 
-// JSON returns the content of report.json.
+// JSON returns the content of report.json. Lists are empty instead of nil, so that they
+// are [] in JSON.
 func (r *Report) JSON() JSON {
 	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]results.Line{}}
 	for _, n := range r.Numbers {
+		// Numbers are shared with the table: change a copy.
 		if len(n.From) > mostFrom {
 			short := *n
 			short.From, n = nil, &short
@@ -108,9 +110,24 @@ func (r *Report) JSON() JSON {
 	return out
 }
 
-// jsonBytes returns report.json. The analyses and numbers have one line each, so that
-// the file can be compared by line and stays readable; the rest is indented. Package
-// json has no such format, so the last two lists are written by hand.
+// jsonBytes returns report.json in this layout:
+//
+//	{
+//	 "cells": [ ... ],      indented
+//	 "paired": [ ... ],     indented
+//	 "claims": [ ... ],     indented
+//	 "analyses": {
+//	  "rank": [
+//	  {"task": ...},        one result per line
+//	 ]
+//	 },
+//	 "numbers": [
+//	  {"what": ...},        one number per line
+//	 ]
+//	}
+//
+// The long lists have one element per line, so that the file can be compared by line
+// and stays readable. Package json has no such format, so they are written by hand.
 func (r *Report) jsonBytes() ([]byte, error) {
 	all := r.JSON()
 	analyses, numbers := all.Analyses, all.Numbers
@@ -119,6 +136,7 @@ func (r *Report) jsonBytes() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Cut off the two empty lists at the end, and write them with their own layout.
 	b := bytes.NewBuffer(bytes.TrimSuffix(head, []byte(",\n \"analyses\": null,\n \"numbers\": null\n}")))
 	b.WriteString(",\n \"analyses\": {")
 	for i, name := range slices.Sorted(maps.Keys(analyses)) {
@@ -178,7 +196,7 @@ func (r *Report) eachPair(f func(*infer.Block, *infer.Number)) {
 }
 
 // pairs returns the paired differences of a block: those of each tier and, if there are
-// several tiers, their mean.
+// several tiers, their mean. Pairs that could not be paired have none.
 func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
 	for _, c := range b.Pairs {
 		for _, d := range c.All() {
@@ -188,8 +206,15 @@ func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
 	return out
 }
 
-// successRows returns report.csv: one line for each arm, training seed and tier.
-// Numbers are not rounded.
+// successRows returns report.csv: one line for each arm, training seed and tier. Rates
+// are in percent and not rounded. The columns are:
+//
+//   - rollouts: candidates times iterations of one plan
+//   - sets, n, successes: numbers of evaluation sets, episodes and successes
+//   - mean, sd: over sets
+//   - lo, hi: 95 % Wilson interval of the pooled episodes
+//   - pre_solved, mean_without_pre_solved: the share of starts that already meet the
+//     goal, and the success without them
 func (r *Report) successRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
 	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
@@ -201,8 +226,17 @@ func (r *Report) successRows() [][]string {
 }
 
 // pairRows returns report-paired.csv: one line for each paired difference, with all its
-// tests. The counts of pairs are empty unless an episode counts 0 or 1 in each arm,
-// since they are sums over tiers or seeds otherwise.
+// tests. Differences are in points. The columns are:
+//
+//   - n, sets, seeds: numbers of paired episodes, sets, and training seeds averaged
+//   - both, a_only, b_only, neither: pairs of outcomes. They are empty unless an
+//     episode counts 0 or 1 in each arm, since they are sums over tiers or seeds
+//     otherwise.
+//   - diff, lo, hi: A minus B, and its 95 % interval
+//   - p, mid_p: the test of the row; mid-p for McNemar's test only
+//   - set_p: sign flip over sets
+//   - holm_p, step_down_p: adjusted, for means; bh_p: adjusted, for single tiers
+//   - within_margin: the verdict on equivalence
 func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
 	r.eachPair(func(b *infer.Block, n *infer.Number) {
@@ -224,7 +258,8 @@ func (r *Report) pairRows() [][]string {
 }
 
 // episodeRows returns episodes.csv: one line for each episode, with the names of
-// results.Row. `scalewm compare` reads such lines of a single arm.
+// results.Row and the id of its cell. `scalewm compare` reads such lines of a single
+// arm, and other programs can compute their own statistics from them.
 func (r *Report) episodeRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
 		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}

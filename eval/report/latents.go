@@ -18,8 +18,9 @@ import (
 // This file shows the analyses of checkpoints: the geometry of their latents, and the
 // quality of their predictions.
 
-// why returns the sections that may explain success: the paper's figures over tasks, and
-// whether a measure of a checkpoint predicts how well it plans.
+// why returns the sections that may explain success: the paper's figures over tasks,
+// and whether a measure of a checkpoint predicts how well it plans. Each figure has one
+// panel for each task.
 func (r *Report) why() []doc.Section {
 	var arms []results.Arm
 	var align, top []template.HTML
@@ -36,6 +37,7 @@ func (r *Report) why() []doc.Section {
 		top = append(top, r.barPanel(words.Task(task), "R²", 0, all, bars)...)
 	}
 	slices.SortFunc(arms, results.CompareArms)
+	// One legend for all panels: the arms of any task.
 	key := append(legend(slices.Compact(arms)), doc.Item{Name: "the paper's number", Class: "m-paper"})
 	return slices.Concat(
 		section(doc.Section{Title: "Geometry of the latents, over tasks", Anchor: "latents", Level: 2, Nav: "Why"},
@@ -44,7 +46,8 @@ func (r *Report) why() []doc.Section {
 		section(doc.Section{Title: "Whether geometry predicts planning", Anchor: "robust-foretold", Level: 3}, r.predictionTable(r.Groups[0])))
 }
 
-// predictionTable has the rank correlations of measures with success.
+// predictionTable has the rank correlations of measures with success, for each task
+// and, in the last rows, averaged over tasks (their place has no task).
 func (r *Report) predictionTable(g infer.Group) doc.Table {
 	t := doc.Table{Anchor: "foretold", Head: []string{"Task", "Measure", "Checkpoints", "Methods", "With success", "95 % interval", "Within methods", "95 % interval"},
 		Caption: "Does a measure of a checkpoint predict how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. A correlation of ±1, whose transformation is infinite, is moved half a step of the ranks towards 0. The mean over tasks is that of the transformed values."}
@@ -69,7 +72,7 @@ func (r *Report) predictionTable(g infer.Group) doc.Table {
 }
 
 // checkpoints returns the sections on a task's checkpoints, or none if nothing was
-// measured.
+// measured. Results that are left out are listed with their reasons.
 func (r *Report) checkpoints(task string) []doc.Section {
 	all := r.Checkpoints(task)
 	var arms []results.Arm
@@ -92,12 +95,14 @@ func (r *Report) checkpoints(task string) []doc.Section {
 				Panels: dynamicsFigure(all), Legend: key}))
 }
 
-// ofCheckpoint returns the description under which a checkpoint's numbers are found.
+// ofCheckpoint returns the description under which a checkpoint's numbers are found:
+// its task and settings, arm and seed.
 func ofCheckpoint(c *infer.Checkpoint) infer.Number {
 	return infer.Number{Source: infer.Ours, Place: c.Place(), Of: c.Arm, Seed: &c.Seed}
 }
 
-// titles is a column with the titles of the checkpoints.
+// titles is a column with the titles of the checkpoints. Published rows have no
+// checkpoint, and show the arm.
 func titles(all []*infer.Checkpoint) column {
 	return text("Method", func(n infer.Number) string {
 		for _, c := range all {
@@ -166,7 +171,8 @@ func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
 }
 
 // componentTable has the R² of each component of the state, read from all principal
-// components.
+// components: one column for each checkpoint, and two rows, ours and the paper's, for
+// each probe and component.
 func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table {
 	probed := slices.DeleteFunc(slices.Clone(all), func(c *infer.Checkpoint) bool { return c.Probe == nil })
 	t := doc.Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component", "Source"},
@@ -216,7 +222,8 @@ func shown(n *infer.Number, f format) doc.Field {
 	return f(n)
 }
 
-// change is a column with the change of a number against the baseline.
+// change is a column with the change of a number against the baseline: in percent, or
+// marked with Δ if it is a difference (see infer's changes).
 func change(head, what string) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
@@ -268,6 +275,7 @@ func spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 	if n < 2 {
 		return nil
 	}
+	// On logarithmic axes a power law is a straight line, and small shares remain visible.
 	p := doc.NewPanel(480, 300, doc.Axis{Lo: 1, Hi: float64(n), Log: true}, doc.Axis{Lo: max(lo, 1e-7) / 1.1, Hi: hi * 1.1, Log: true})
 	p.Head("share of the variance")
 	p.YGrid(p.Y.ValueTicks(), doc.Compact)
@@ -353,6 +361,7 @@ func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkp
 	p.YGrid(p.Y.Ticks(5), doc.Compact)
 	p.Line(doc.XY(p.X.From, p.Y.At(0)), doc.XY(p.X.To, p.Y.At(0)), "axis")
 	for i, group := range groups {
+		// A group has unit width, of which its bars share 0.8.
 		width := 0.8 / float64(len(group))
 		for k, n := range group {
 			from := float64(i) + 0.1 + width*float64(k)

@@ -19,7 +19,9 @@ const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates
 	"so compare the direction and order of effects, not the rates."
 
 // likeThePaper returns the sections with the paper's tables and tests, for each group
-// of settings. Anchors of the second group and later ones have its number as a suffix.
+// of settings. They have the rows, columns and labels of the paper, so that both can be
+// compared side by side. Anchors of the second group and later ones have its number as
+// a suffix.
 func (r *Report) likeThePaper() (out []doc.Section) {
 	for i, g := range r.Groups {
 		suffix, name, nav := "", "", ""
@@ -29,6 +31,8 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 		if i == 0 {
 			nav = "The paper's tables"
 		}
+		// add appends a section, with the name of the group in its title and the suffix in the
+		// anchors of its tables.
 		add := func(title, anchor, nav string, level int, parts ...doc.Part) {
 			for i, p := range parts {
 				if t, is := p.(doc.Table); is {
@@ -86,7 +90,9 @@ func tierHead(before ...string) []string {
 }
 
 // paperRows returns rows for the arms of a task and solver that the paper has: one for
-// each of our training seeds, and then the paper's.
+// each of our training seeds, and then the paper's. If the folder lacks tiers, the
+// paper's mean is over the same tiers as ours, because the tiers differ widely in
+// success.
 func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]doc.Field) {
 	columns := []column{text("", func(infer.Number) string { return name })}
 	for _, b := range g.Blocks {
@@ -127,8 +133,9 @@ func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]d
 	return rows
 }
 
-// embolden marks the best of each column among the given rows. The first three columns
-// are text.
+// embolden marks the best of each column among the given rows. Ours and the paper's
+// rows are marked separately, as in a table of one source. The first three columns are
+// text.
 func embolden(rows [][]doc.Field, among []int) {
 	for column := 3; len(among) > 0 && column < len(rows[among[0]]); column++ {
 		best := math.Inf(-1)
@@ -179,8 +186,9 @@ func (r *Report) gaps(g infer.Group, task string) doc.Text {
 }
 
 // selectionTable compares methods that were trained with smaller and larger task
-// states.
+// states. A row is a method and task; its three states are columns.
 func (r *Report) selectionTable(g infer.Group) doc.Table {
+	// All states of a row have the same solvers and cells, so any of them will do.
 	cells := func(head string, count func(*infer.Number) int) column {
 		return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 			for _, state := range infer.States {
@@ -238,6 +246,7 @@ func (r *Report) setTestGaps(g infer.Group) doc.Text {
 			whose[what] = append(whose[what], words.Minus(n.Of, n.Minus))
 		}
 	}
+	// absent notes a task or comparison that the paper has and no row of ours.
 	absent := func(what, name string) {
 		if what += " of the paper that are not here"; !slices.Contains(whose[what], name) {
 			whose[what] = append(whose[what], name)
@@ -301,6 +310,7 @@ func (r *Report) aggregateTable(g infer.Group) doc.Table {
 }
 
 // compute returns the section on the cost of training and planning, over tasks.
+// Measured times depend on the machine, so the counted operations are shown with them.
 func (r *Report) compute() []doc.Section {
 	var trained []infer.Number
 	shown := map[string]bool{}

@@ -21,7 +21,11 @@
 //	fig_*.go      figures
 //	style.go      colours and marks of methods
 //
-// A new section is a function that returns []doc.Section and a line in Sections.
+// A new section is a function that returns []doc.Section and a line in Sections. A new
+// column is a column value in a view, and if it needs a number that infer does not have, an
+// add there. A new format is a renderer in package doc, a case in render, and a line in
+// Formats and marks. The golden files in testdata show the effect of a change on all formats;
+// `go test ./eval/report -update` rewrites them.
 package report
 
 import (
@@ -51,7 +55,9 @@ func Of(c *results.Contents, o infer.Options) (*Report, error) {
 }
 
 // Sections returns the sections of the report in the order of all formats. The main
-// result is first.
+// result is first, then the tables of the paper, details by task, and last what a
+// careful reader checks: robustness, claims, checks, and methods. Sections without
+// content are left out.
 func (r *Report) Sections() []doc.Section {
 	return slices.Concat(
 		r.front(),
@@ -84,7 +90,8 @@ type File struct {
 }
 
 // Render returns the files of the report in the named formats, in the order of
-// AllFormats.
+// AllFormats. The sections are computed once for all formats. An unknown format is an
+// error before anything is rendered.
 func (r *Report) Render(formats []string) ([]File, error) {
 	for _, f := range formats {
 		if !slices.Contains(AllFormats(), f) {

@@ -32,8 +32,11 @@ func (r *Report) robust() []doc.Section {
 	return out
 }
 
-// seedTable has the difference of each training seed.
+// seedTable has the difference of each training seed. It is the answer to whether a
+// method is better than another; a difference of two checkpoints may be due to the luck
+// of a seed.
 func (r *Report) seedTable(g infer.Group) doc.Table {
+	// list is a column of words about the seeds behind a number.
 	list := func(head string, say func(*infer.Seeds) string) column {
 		return number(head, infer.SeedDiff, func(n *infer.Number) doc.Field { return doc.Words(say(n.How.(*infer.Seeds))) })
 	}
@@ -93,9 +96,11 @@ func (r *Report) seedGap(g infer.Group) doc.Text {
 	return doc.Text{Style: "note", Body: "The folder has one training seed, so there is no interval over seeds. Add other seeds with reproduce --seeds 3072,3073,3074."}
 }
 
-// powerTable has the numbers of episodes and seeds that an effect needs.
+// powerTable has the numbers of episodes and seeds that an effect needs, by which a
+// study can be planned before it is run.
 func (r *Report) powerTable(g infer.Group) doc.Table {
 	columns := []column{comparison, task, source, number("SD of seeds", "sd_of_seeds", rate), number("of sets", "sd_of_sets", rate), number("of episodes", "sd_of_episodes", rate), number("rest", "sd_of_the_rest", rate)}
+	// The first of several columns names the unit, and the others only the effect.
 	head := func(i int, of string) string {
 		if s := fmt.Sprintf("for %d", infer.Effects[i]); i > 0 {
 			return s
@@ -136,9 +141,11 @@ func (r *Report) sourceTable(g infer.Group) doc.Table {
 	return v.Table
 }
 
-// factorTable compares the settings of each task and solver.
+// factorTable compares the settings of each task and solver. Main blocks that differ in
+// more than factors come first, then each main block with its variations.
 func (r *Report) factorTable() doc.Table {
 	arms := slices.DeleteFunc(infer.Names(r.Blocks), results.Arm.Floor)
+	// Rows of the three kinds of numbers have the same columns, and are merged in one table.
 	table := func(what string) *view {
 		columns := []column{task, solver, number("Evaluated with", what+"_seeds", func(n *infer.Number) doc.Field { return doc.Words(n.Notes[0]) }), text("Tiers", func(n infer.Number) string { return n.Tier }), number("Seeds", what+"_seeds", whole)}
 		for _, a := range arms {
@@ -204,6 +211,7 @@ var factors = []struct{ name, setting, flags string }{
 func (r *Report) factorGaps() doc.Text {
 	out := doc.Text{Style: "commands"}
 	var missing []string
+	// add names a factor, with its command, unless some block varies it.
 	add := func(name, flags string, there func(*infer.Block) bool) {
 		if !slices.ContainsFunc(r.Blocks, there) {
 			missing = append(missing, name)

@@ -19,8 +19,9 @@ var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
 func mark(arm results.Arm) int { return slices.Index(learned, arm.Entry().Name) }
 
 // class returns the CSS class of an arm: that of its method. The style sheet has
-// colours for the first methods of the table, for both kinds of floors, and one for all
-// other methods.
+// colours for the first methods of the table (m-0 to m-3), for random actions
+// (m-random), for other floors (m-floor), and one for all other methods (m-other). A
+// method keeps its colour in all figures, whichever methods a folder has.
 func class(arm results.Arm) string {
 	const coloured = 4
 	switch i := mark(arm); {

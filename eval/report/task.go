@@ -31,8 +31,9 @@ func (r *Report) tasks() (out []doc.Section) {
 	return out
 }
 
-// block returns the sections of a block. A name for the navigation is given for the
-// first block of a task.
+// block returns the sections of a block: success by tier, paired differences, episodes
+// on which methods disagree, the scatter over sets or seeds, and steps to success. nav,
+// the name in the navigation, is given for the first block of a task.
 func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	anchor, key := anchorOf(b.Place), legend(methods(r.Blocks))
 	var spread, steps []template.HTML
@@ -54,6 +55,7 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	add := func(title, name string, parts ...doc.Part) {
 		out = append(out, section(doc.Section{Title: title, Anchor: anchor + "-" + name, Level: 3}, parts...)...)
 	}
+	// Notes on pairs: what was left out of them, and why others could not be paired.
 	var notes []string
 	for _, c := range b.Pairs {
 		for _, n := range slices.Concat(c.Notes, c.Refused) {
@@ -155,7 +157,7 @@ func (r *Report) seedsTable(b *infer.Block) doc.Table {
 }
 
 // meanNote says which tiers and training seeds are missing in the means of a block's
-// tables.
+// tables. Without it, a mean over fewer tiers could be compared with one over all.
 func (r *Report) meanNote(b *infer.Block) (note string) {
 	if len(b.Averaged()) < len(b.Tiers) {
 		note += " T2p is T2 as the paper prints it, and is not part of any mean."
@@ -191,7 +193,9 @@ func only(head string, count func(*infer.Difference) int) column {
 	})
 }
 
-// pairTable lists the paired differences of a block, with the p-values to use.
+// pairTable lists the paired differences of a block, with the p-values to use. Means
+// are bold, since only they are confirmatory (see infer.Adjust). Counts of discordant
+// episodes are shown where an episode counts 0 or 1.
 func (r *Report) pairTable(b *infer.Block) doc.Table {
 	v := r.view(anchorOf(b.Place)+"-paired", b.Title()+": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. "+
 		"Judge by the adjusted p: for a mean by Holm over all tasks and solvers, for a tier by Benjamini and Hochberg over all tiers.",
@@ -225,11 +229,12 @@ func (r *Report) training(task string) []doc.Section {
 }
 
 // films returns the section with films of a task: one episode of every method that has
-// one, and episodes as predicted by models.
+// one, and episodes as predicted by models. Formats without pictures list their names.
 func (r *Report) films(task string) []doc.Section {
 	planned := doc.Film{Caption: "The same episode for every method: the world on the left, its goal on the right."}
 	predicted := doc.Film{Caption: "What the models predict: a recorded episode on the left; on the right, after every five steps, the stored frame whose latent is nearest to the one predicted from the first frame and the recorded actions."}
 	for _, c := range r.Clips {
+		// A clip without a task in its name is shown for every task.
 		film := &planned
 		if c.Tier == results.Imagined {
 			film = &predicted

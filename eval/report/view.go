@@ -13,11 +13,20 @@ import (
 	"scalewm/eval/words"
 )
 
-// A view is a table of the report under construction. A row is the description of numbers:
-// a Number with a source, place, arms and seed, but without What and values. Each column
-// adds its kind of number (What), looks it up with Find, and formats it. The same row
-// therefore shows success, difference and p-value, and a published row below it differs in
-// the source only.
+// A view is a table of the report under construction. A row is the description of
+// numbers: a Number with a source, place, arms and seed, but without What and values.
+// Each column adds its kind of number (What), looks it up with Find, and formats it.
+// The same row therefore shows success, difference and p-value, and a published row
+// below it differs in the source only. For example:
+//
+//	v := r.view("icem", "What iCEM gains over CEM ...",
+//		task, method, source,                            // words of the row
+//		number("Difference", infer.Gain, points),        // the value of a number
+//		number("95 % interval", infer.Gain, interval))   // its interval
+//	for _, row := range r.rows(infer.Gain, g.Name) {     // all numbers of this kind
+//		v.both(row)                                      // ours, then the paper's
+//	}
+//	return v.Table
 type view struct {
 	doc.Table
 	table   *infer.Table
@@ -51,7 +60,8 @@ func (v *view) fields(row infer.Number) (out []doc.Field) {
 func (v *view) row(row infer.Number) { v.Rows = append(v.Rows, v.fields(row)) }
 
 // published adds, muted, the rows of the paper and of its authors that correspond to a
-// row of ours. A row without any number is left out.
+// row of ours. A row without any number is left out. The row must not have a seed or
+// settings, which published numbers do not have.
 func (v *view) published(row infer.Number) {
 	for _, row.Source = range []string{infer.Paper, infer.Authors} {
 		if f := v.fields(row); slices.ContainsFunc(f, func(f doc.Field) bool { return !f.Left() && f.Text != words.None }) {
@@ -75,7 +85,7 @@ type format func(n *infer.Number) doc.Field
 func number(head, what string, f format) column { return at(head, what, "", f) }
 
 // at is a column of the numbers of a kind at a tier. Without a tier it is that of the
-// row.
+// row. A number that does not exist is shown as missing.
 func at(head, what, tier string, f format) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		if row.What = what; tier != "" {
@@ -185,8 +195,7 @@ var digits = func(n *infer.Number) doc.Field {
 	return doc.Number(fmt.Sprintf("%.3g", x), x)
 }
 
-// grouped formats a whole number in groups of digits. It is missing if it is not
-// positive.
+// grouped formats an integer in groups of digits. It is missing if it is not positive.
 func grouped(n *infer.Number) doc.Field {
 	if x := infer.Or(n.Value); x > 0 {
 		return doc.Number(words.Thousands(int(x)), x)
@@ -242,6 +251,7 @@ func section(s doc.Section, parts ...doc.Part) []doc.Section {
 // publishedAs adds the published rows that belong to the last row, under the title of
 // its checkpoint.
 func (v *view) publishedAs(row infer.Number) {
+	// Published numbers do not distinguish checkpoints, so their rows would show the arm.
 	title := v.Rows[len(v.Rows)-1][0]
 	before := len(v.Rows)
 	v.published(infer.Number{Place: infer.Place{Task: row.Task}, Of: row.Of})

@@ -1,7 +1,7 @@
 package stats
 
-// Tests stand outside the package, since its reference cases judge package
-// geometry too, which imports it.
+// Most tests are in an external test package, since their reference cases cover package
+// geometry too, which imports this package.
 
 const SignFlips = signFlips
 

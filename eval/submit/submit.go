@@ -105,7 +105,7 @@ func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 	script := filepath.Join(dir, "submit.sh")
 	if p.Engine == Shell {
 		cmd := exec.Command("bash", script)
-		// A session of its own survives the end of this command and of its terminal.
+		// In a separate session the process survives the end of this command and of its terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := cmd.Start(); err != nil {
 			return "", fmt.Errorf("starting %s: %w", script, err)

@@ -209,6 +209,7 @@ func Rows(sections []Section) [][]string {
 	rows := [][]string{{"section", "part", "kind", "row", "column", "text"}}
 	for _, s := range sections {
 		for i, p := range s.Parts {
+			// add appends a line about the part with number i.
 			add := func(kind, row, column, text string) {
 				rows = append(rows, []string{s.Title, strconv.Itoa(i + 1), kind, row, column, text})
 			}

@@ -61,6 +61,7 @@ const Episodes = 10
 func Spec(p Plan, set int) results.Spec {
 	s := results.Spec{Rules: results.Rules{Protocol: results.Paper, Budget: 50, GoalOffset: 25}, Schema: results.Schema, Task: "tworoom", Method: p.Method, Data: "d0d0d0d0d0d0d0d0",
 		Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: Episodes}
+	// Random actions have neither weights nor a planner.
 	if p.Method == Random {
 		return s
 	}

@@ -1,8 +1,8 @@
-// Cluster is a Kubernetes of one process, for tests: etcd, and the released API server, Job
-// controller and garbage collector. The scheduler and the nodes are its own: node.go.
+// Cluster runs a Kubernetes in one process, for tests: etcd, and the released API server, Job
+// controller and garbage collector. It replaces the scheduler and the nodes, see node.go.
 //
-//	cluster DIR    keeps everything in DIR, leaves DIR/kubeconfig when it is up, ends by TERM
-//	kubectl ...    the released kubectl, where the program has that name
+//	cluster DIR    stores everything in DIR, writes DIR/kubeconfig when it is up, ends on TERM
+//	kubectl ...    the released kubectl, if the program has that name
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// token is what all clients say who they are with.
+// token authenticates all clients.
 const token = "of-tests"
 
 func run(dir string) error {
@@ -134,7 +134,7 @@ func startEtcd(dir string, clients, peers int) (*embed.Etcd, error) {
 	return storage, nil
 }
 
-// serverArgs are the flags of the API server, whose files it makes.
+// serverArgs returns the flags of the API server, and creates the files that they name.
 func serverArgs(dir, storage string, port int) ([]string, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -157,7 +157,7 @@ func serverArgs(dir, storage string, port int) ([]string, error) {
 	}, nil
 }
 
-// startControllers starts what acts on Jobs and pods, the node being one of them.
+// startControllers starts the controllers of Jobs and pods, including the node.
 func startControllers(ctx context.Context, config *rest.Config, client kubernetes.Interface, n *node) error {
 	shared := informers.NewSharedInformerFactory(client, 0)
 	jobs, err := job.NewController(ctx, shared.Core().V1().Pods(), shared.Batch().V1().Jobs(), client)

@@ -21,12 +21,13 @@ import (
 	"k8s.io/kubernetes/pkg/fieldpath"
 )
 
-// atOnce is how many pods run side by side; others are pending.
+// atOnce is the number of pods that run at the same time. Others are pending.
 const atOnce = 4
 
-// node stands for the scheduler, the kubelets and their containers: it runs the command of a pod's one container as
-// the first process of namespaces of its own, under the pod's host name. Images, volumes
-// and limits are not looked at: pods see this machine's files.
+// node replaces the scheduler, the kubelets and their containers. It runs the command
+// of a pod's only container as the first process of separate namespaces, under the
+// pod's host name. Images, volumes and limits are ignored: pods see the files of this
+// machine.
 type node struct {
 	client  kubernetes.Interface
 	dir     string // what pods print goes to DIR/POD.log
@@ -77,7 +78,8 @@ func (n *node) end(pod *core.Pod) {
 	}
 }
 
-// run is the life of a pod. One that is deleted ends by TERM, and after its grace period by KILL.
+// run runs a pod until its end. A pod that is deleted gets TERM and, after its grace
+// period, KILL.
 func (n *node) run(ctx context.Context, pod *core.Pod) {
 	select {
 	case n.places <- struct{}{}:
@@ -103,11 +105,12 @@ func (n *node) run(ctx context.Context, pod *core.Pod) {
 	}
 }
 
-// inside is what a pod's first process does before it becomes the container's command.
+// inside is what the first process of a pod does before it becomes the container's
+// command.
 const inside = `mount -t proc proc /proc && hostname "$0" && exec "$@"`
 
-// execute runs the command of the pod's container and returns its exit code, as containers do:
-// 128 and the number of the signal that ended it.
+// execute runs the command of the pod's container and returns its exit code. As for
+// containers, it is 128 plus the number of the signal if a signal ended it.
 func (n *node) execute(ctx context.Context, pod *core.Pod) int {
 	c := pod.Spec.Containers[0]
 	log, err := os.Create(filepath.Join(n.dir, pod.Name+".log"))
@@ -140,7 +143,8 @@ func (n *node) execute(ctx context.Context, pod *core.Pod) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// report tells the API server how a pod is. What others wrote into its status stays.
+// report writes the state of a pod to the API server. Parts of the status that others
+// wrote remain.
 func (n *node) report(pod *core.Pod, phase core.PodPhase, state core.ContainerState) {
 	ready := core.ConditionFalse
 	if phase == core.PodRunning {
