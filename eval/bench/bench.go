@@ -9,7 +9,7 @@
 // Two things make the numbers robust on machines that other programs share. Contenders
 // (programs, or variants of one) alternate run by run instead of one after the other, so
 // load of other programs slows all of them alike, and medians are compared (see
-// takeTurns). And short probes of the peak rates before each part and after the last show
+// alternate). And short probes of the peak rates before each part and after the last show
 // whether the machine was as fast as usual, which turns a time into a share of what was
 // possible at that moment.
 //
@@ -38,7 +38,6 @@ import (
 
 // parts lists the parts in the order in which they run. Each fills in its part of the
 // report.
-// parts in the order in which they run; each fills its part of the report.
 var parts = []struct {
 	name string
 	run  func(context.Context, *Bench) error
@@ -53,8 +52,8 @@ func Parts() (names []string) {
 	return names
 }
 
-// Bench describes what is measured, and how. All fields but the optional ones are required.
-// A Bench is used for one Run.
+// Bench describes what is measured, and how. Peer, Data, Side and GPU are optional. A
+// Bench is used for one Run.
 type Bench struct {
 	Preset   *pipeline.Preset // geometry and recipe, with two-dimensional actions; see Preset
 	Geometry string           // description of the preset's geometry

@@ -98,7 +98,7 @@ func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 		return &EnvSpeed{Missing: err.Error()}, nil
 	}
 	w.begin = w.Snapshot()
-	found, err := b.takeTurns(ctx, append([]contender{
+	found, err := b.alternate(ctx, append([]contender{
 		{"step", func(context.Context) (float64, error) { return w.turn(false) }},
 		{"frame", func(context.Context) (float64, error) { return w.turn(true) }},
 	}, p.contenders(name)...))

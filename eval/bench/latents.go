@@ -93,7 +93,7 @@ func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsRepo
 		return nil, err
 	}
 	defer p.kill()
-	medians, err := b.takeTurns(ctx, append([]contender{timed("alignment", func(context.Context) error {
+	medians, err := b.alternate(ctx, append([]contender{timed("alignment", func(context.Context) error {
 		w.align(geometry.Components{})
 		return nil
 	})}, p.contenders("alignment")...))
@@ -108,7 +108,7 @@ func (b *Bench) timeLatents(ctx context.Context, samples, dim int) (*LatentsRepo
 	r.Ratio = over(r.PeerMS, r.MS)
 	// The remaining measurements have no peer, and start from the distances.
 	d := w.align(geometry.Components{})
-	medians, err = b.takeTurns(ctx, []contender{timed("interval", func(context.Context) error {
+	medians, err = b.alternate(ctx, []contender{timed("interval", func(context.Context) error {
 		d.Align(1000, func(i int) *rand.Rand { return rng.Stream("bench interval", i) })
 		return nil
 	}), timed("spectrum", func(context.Context) error {

@@ -168,7 +168,7 @@ func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (
 	// are stored, so ours are read like that too (stored).
 	stored := dataset.Original(l.src)
 	l.b.Note("%d rounds of reading, training and training that is fed", l.b.Rounds)
-	medians, err := l.b.takeTurns(ctx, append([]contender{
+	medians, err := l.b.alternate(ctx, append([]contender{
 		{"step", l.steps},
 		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.StepFrom) }},
 		{"stored", func(ctx context.Context) (float64, error) { return l.turn(ctx, stored, nil) }},

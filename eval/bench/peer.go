@@ -90,7 +90,7 @@ func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 	b.Note("starting the peer %s", b.Peer)
 	line, err := json.Marshal(spec)
 	if err == nil {
-		err = p.ask(string(line), &p.hello)
+		err = p.request(string(line), &p.hello)
 	}
 	if err != nil {
 		p.kill()
@@ -115,8 +115,8 @@ func peerText(part string) (string, error) {
 	return text.String(), nil
 }
 
-// ask sends a line, and reads the answer, a line of JSON, into v.
-func (p *peer) ask(line string, v any) error {
+// request sends a line, and reads the answer, a line of JSON, into v.
+func (p *peer) request(line string, v any) error {
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		return p.died(err)
 	}
@@ -166,7 +166,7 @@ func (p *peer) contenders(what string) []contender {
 				return 0, nil
 			}
 			var a peerAnswer
-			if err := p.ask(name, &a); err != nil {
+			if err := p.request(name, &a); err != nil {
 				return 0, err
 			}
 			if a.Error != "" {
@@ -185,7 +185,7 @@ func (p *peer) finish(medians map[string]float64) (*PeerReport, error) {
 		return nil, nil
 	}
 	var last peerAnswer
-	if err := p.ask("", &last); err != nil { // an empty line ends the peer
+	if err := p.request("", &last); err != nil { // an empty line ends the peer
 		return nil, err
 	}
 	p.in.Close()

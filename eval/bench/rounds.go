@@ -32,12 +32,12 @@ func timed(name string, work func(context.Context) error) contender {
 // milliseconds returns the time since began.
 func milliseconds(began time.Time) float64 { return time.Since(began).Seconds() * 1000 }
 
-// takeTurns runs the contenders alternately, b.Rounds times each, and returns the
+// alternate runs the contenders alternately, b.Rounds times each, and returns the
 // median of each. Load of other programs and changes of the clock frequency then affect
 // all contenders alike, while running one after the other would compare different
 // minutes. The median ignores single disturbed runs. A first run of each, which fills
 // caches, does not count.
-func (b *Bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
+func (b *Bench) alternate(ctx context.Context, all []contender) (map[string]float64, error) {
 	times := map[string][]float64{}
 	for round := range b.Rounds + 1 {
 		for _, c := range all {

@@ -129,7 +129,7 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 		}
 	}
 	b.Note("%d rounds of %s", b.Rounds, names(all))
-	found, err := b.takeTurns(ctx, all)
+	found, err := b.alternate(ctx, all)
 	for k, v := range found {
 		medians[k] = v
 	}

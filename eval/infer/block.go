@@ -189,8 +189,8 @@ func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
 	return seeds
 }
 
-// Several reports whether some arm has more than one training seed in the block.
-func (b *Block) Several() bool { return len(b.Names()) < len(b.Arms) }
+// SeveralSeeds reports whether some arm has more than one training seed in the block.
+func (b *Block) SeveralSeeds() bool { return len(b.Names()) < len(b.Arms) }
 
 // Title returns the block's name for readers: task, solver and settings.
 func (b *Block) Title() string {

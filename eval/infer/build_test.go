@@ -22,7 +22,6 @@ import (
 )
 
 // Methods of the test folder (package resultstest), and their arms.
-// Methods of the made-up folder, and their arms.
 const (
 	lewm      = resultstest.LeWM
 	scale     = resultstest.Scale
@@ -501,7 +500,7 @@ func TestFactors(t *testing.T) {
 			t.Errorf("%s (-without factors +with):\n%s", n.Selector(), d)
 		}
 	}
-	main := Main(table.Blocks)
+	main := MainBlocks(table.Blocks)
 	if len(table.Groups) != 1 || table.Groups[0].Name != "" || len(main) != 3 {
 		t.Fatalf("%d groups, %d main blocks", len(table.Groups), len(main))
 	}

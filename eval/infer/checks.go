@@ -32,7 +32,6 @@ type Check struct {
 }
 
 // Verdicts of a check. Skipped means that the data cannot decide it.
-// Verdicts of a check. A check that the data cannot decide is Skipped.
 const (
 	Passed  Verdict = "passed"
 	Warned  Verdict = "warned"

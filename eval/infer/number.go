@@ -9,7 +9,6 @@ import (
 )
 
 // Sources of numbers.
-// Sources of numbers.
 const (
 	Ours    = "ours"    // computed from the results folder
 	Paper   = "paper"   // printed in the paper
@@ -18,7 +17,6 @@ const (
 
 // Kinds of numbers (What) that several files use. Other kinds are named where they are
 // added.
-// Kinds of numbers that several chapters read; the others are named where they are made.
 const (
 	Success      = "success"             // success rate in percent, mean over sets
 	Diff         = "difference"          // of success rates, in points; the unit is the episode

@@ -23,11 +23,11 @@ type Group struct {
 }
 
 // Main returns the group's main blocks.
-func (g Group) Main() []*Block { return Main(g.Blocks) }
+func (g Group) Main() []*Block { return MainBlocks(g.Blocks) }
 
-// Main returns those of the blocks that are main blocks, which means they vary no
+// MainBlocks returns those of the blocks that are main blocks, which means they vary no
 // other.
-func Main(blocks []*Block) []*Block {
+func MainBlocks(blocks []*Block) []*Block {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b *Block) bool { return b.Main != nil })
 }
 
@@ -48,8 +48,8 @@ func Tasks(blocks []*Block) (out []string) {
 	return out
 }
 
-// Names returns the arms of all blocks, each once, in the order of tables.
-func Names(blocks []*Block) (out []results.Arm) {
+// ArmsOf returns the arms of all blocks, each once, in the order of tables.
+func ArmsOf(blocks []*Block) (out []results.Arm) {
 	for _, b := range blocks {
 		out = append(out, b.Names()...)
 	}
@@ -57,9 +57,9 @@ func Names(blocks []*Block) (out []results.Arm) {
 	return slices.Compact(out)
 }
 
-// Versus returns the pairs of arms that at least one block compares, in the order of
+// ArmPairs returns the pairs of arms that at least one block compares, in the order of
 // tables.
-func Versus(blocks []*Block) (out [][2]results.Arm) {
+func ArmPairs(blocks []*Block) (out [][2]results.Arm) {
 	for _, b := range blocks {
 		for _, c := range b.Pairs {
 			if v := [2]results.Arm{c.Of, c.Minus}; !slices.Contains(out, v) {
@@ -123,7 +123,7 @@ func (t *Table) over(g Group, o Options) {
 // setTests adds the paper's test for every task and pair of arms
 // (docs/sources.md#significance).
 func (t *Table) setTests(g Group, o Options) {
-	for _, v := range Versus(g.Blocks) {
+	for _, v := range ArmPairs(g.Blocks) {
 		for _, task := range Tasks(g.Blocks) {
 			if n, ok := t.setTest(testBlocks(g.Blocks, task), PaperSolvers, v[0], v[1], o); ok {
 				n.What, n.Task, n.Settings = SetDiff, task, g.Name
@@ -257,7 +257,7 @@ func mean(x []float64) float64 {
 func (t *Table) tallies(g Group) {
 	// Rates are decimals, and sums of equal decimals may differ in the last bits.
 	const tie = 1e-9
-	for _, v := range Versus(g.Main()) {
+	for _, v := range ArmPairs(g.Main()) {
 		leads, of, up, down, tied := 0, 0, 0, 0, 0
 		var from []string
 		for _, b := range g.Main() {
@@ -350,7 +350,7 @@ func (t *Table) gains(g Group, o Options) {
 		if cem == nil || icem == nil {
 			continue
 		}
-		for _, arm := range Names([]*Block{cem, icem}) {
+		for _, arm := range ArmsOf([]*Block{cem, icem}) {
 			a, b := icem.sides[arm], cem.sides[arm]
 			if a == nil || b == nil || !arm.Plans() {
 				continue
@@ -381,7 +381,7 @@ var Aggregates = []string{"success_mean", "success_interquartile_mean", "gap_to_
 // the mean over training seeds.
 func (t *Table) aggregates(g Group) {
 	blocks := g.Main()
-	names := slices.DeleteFunc(Names(blocks), func(a results.Arm) bool { return !a.Plans() })
+	names := slices.DeleteFunc(ArmsOf(blocks), func(a results.Arm) bool { return !a.Plans() })
 	cells, from := map[results.Arm][][]float64{}, map[results.Arm][]string{}
 	for _, b := range blocks {
 		for _, tier := range b.Averaged() {

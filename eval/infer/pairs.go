@@ -165,7 +165,6 @@ func (c *Comparison) refuse(format string, args ...any) {
 }
 
 // Options are the options of Compare.
-// Options of Compare.
 type Options struct {
 	SameDevice bool // do not pair outcomes that were computed on different kinds of device
 	MeanOnly   bool // leave ByTier empty, which saves the tests and bootstraps of single tiers

@@ -118,7 +118,7 @@ func (t *Table) publishSeeds() {
 		}
 		return x
 	}
-	for _, v := range Versus(t.Blocks) {
+	for _, v := range ArmPairs(t.Blocks) {
 		led, of := map[int]int{}, map[int]int{}
 		for _, task := range results.PaperTasks {
 			s := &Seeds{}

@@ -127,7 +127,7 @@ func SeedsFor(effect int) string { return fmt.Sprintf("seeds_for_%d_points", eff
 // detect an effect. The interval over seeds answers whether one method is better than
 // another. The interval over episodes only answers this for two checkpoints.
 func (t *Table) seeds(g Group) {
-	for _, v := range Versus(g.Main()) {
+	for _, v := range ArmPairs(g.Main()) {
 		if v[0].Floor() {
 			continue
 		}
@@ -202,17 +202,17 @@ var Shares = []string{"share_of_training_seed", "share_of_set", "share_of_episod
 // each pair of learned arms, block and tier that was planned with two draws of the
 // planner's noise.
 func (t *Table) sources(g Group) {
-	for _, v := range Versus(g.Main()) {
+	for _, v := range ArmPairs(g.Main()) {
 		if v[0].Floor() {
 			continue
 		}
 		for _, b := range g.Main() {
-			twin := t.withOtherNoise(b)
-			if twin == nil {
+			other := t.withOtherNoise(b)
+			if other == nil {
 				continue
 			}
 			for _, tier := range b.TierNames() {
-				if s, ok := splitVariance(b, twin, v[0], v[1], tier); ok {
+				if s, ok := splitVariance(b, other, v[0], v[1], tier); ok {
 					t.share(b, tier, v, s)
 				}
 			}

@@ -17,7 +17,6 @@ import (
 // Formats of the numbers that decide claims, by the unit of their measure: differences
 // of success in points, other differences with three decimals, ratios, and values that
 // are not differences.
-// Formats of the numbers that decide claims, by the unit of their measure.
 func inPoints(x float64) string  { return words.Signed(x) }
 func inUnits(x float64) string   { return strings.Replace(fmt.Sprintf("%+.3f", x), "-", "−", 1) }
 func inTimes(x float64) string   { return fmt.Sprintf("%.2f×", x) }

@@ -15,7 +15,6 @@ import (
 )
 
 // Methods of the test folder (package resultstest).
-// Methods of the made-up folder.
 const (
 	lewm      = resultstest.LeWM
 	scale     = resultstest.Scale

@@ -125,7 +125,7 @@ func (r *Report) forest(b *infer.Block) template.HTML {
 // overviewForest draws the headline difference of each main block.
 func (r *Report) overviewForest() []template.HTML {
 	var rows []forestRow
-	for _, b := range infer.Main(r.Blocks) {
+	for _, b := range infer.MainBlocks(r.Blocks) {
 		if n := r.headline(b); n != nil {
 			rows = append(rows, forestRow{group: words.Minus(n.Of, n.Minus), label: b.Title(), n: n})
 		}

@@ -137,7 +137,7 @@ func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 // position of all methods.
 func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	all, name, of := b.Names(), b.Tiers[tier].Name, "set"
-	if b.Several() {
+	if b.SeveralSeeds() {
 		of = "training seed"
 	}
 	p := doc.NewPanel(330, 262, doc.Axis{Lo: 0, Hi: float64(len(all))}, doc.Axis{Lo: 0, Hi: 100})

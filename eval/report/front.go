@@ -42,7 +42,7 @@ func (r *Report) lead() string {
 		}
 		return strings.Join(out, " ")
 	}
-	main := infer.Main(r.Blocks)
+	main := infer.MainBlocks(r.Blocks)
 	if len(main) > 1 {
 		return r.leadOf(r.Groups[0])
 	}
@@ -144,7 +144,7 @@ func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 // tiles returns the main numbers of a report with a single main block, for the top of
 // the page.
 func (r *Report) tiles() (out []doc.Item) {
-	main := infer.Main(r.Blocks)
+	main := infer.MainBlocks(r.Blocks)
 	if len(main) > 1 {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (r *Report) trained() string {
 		}
 	}
 	var out []string
-	for _, a := range infer.Names(r.Blocks) {
+	for _, a := range infer.ArmsOf(r.Blocks) {
 		switch n := len(seeds[a]); {
 		case !a.Plans() || a.Floor():
 		case n > 1:
@@ -231,7 +231,7 @@ func (r *Report) trained() string {
 // figure of this block, otherwise one row for each main block. The details of all
 // blocks follow in tasks.
 func (r *Report) scores() []doc.Section {
-	main := infer.Main(r.Blocks)
+	main := infer.MainBlocks(r.Blocks)
 	s := doc.Section{Title: "Success", Anchor: "overview", Level: 2, Nav: "Success"}
 	if len(main) == 1 {
 		return section(s, r.successTable(main[0]), r.successFigure(main[0]))
@@ -245,8 +245,8 @@ func (r *Report) scores() []doc.Section {
 func (r *Report) overviewTable() doc.Table {
 	t := doc.Table{Anchor: "overview", Head: []string{"Task, solver"},
 		Caption: "Success (%) averaged over tiers, mean ± SD over training seeds if there are several, otherwise over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."}
-	blocks := infer.Main(r.Blocks)
-	names := infer.Names(blocks)
+	blocks := infer.MainBlocks(r.Blocks)
+	names := infer.ArmsOf(blocks)
 	for _, n := range names {
 		t.Head = append(t.Head, words.Arm(n))
 	}
@@ -304,7 +304,7 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 // table of success, the headline difference, and the counts of checks and warnings.
 func (r *Report) Summary() string {
 	var w strings.Builder
-	main := infer.Main(r.Blocks)
+	main := infer.MainBlocks(r.Blocks)
 	b := main[0]
 	if len(main) == 1 {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.Title(), words.Count(len(b.Sets), "set"), b.Tiers[0].Episodes, words.Listing(r.Origin.Protocols))

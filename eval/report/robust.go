@@ -58,7 +58,7 @@ func (r *Report) seedTable(g infer.Group) doc.Table {
 func (r *Report) seedCounts(g infer.Group) doc.Table {
 	v := r.view("seed-counts", "Averages of a task and a solver that the first method leads, by training seed. The paper's count is that of seed 3072; the others are counted in its authors' files.",
 		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", whole), number("of", "averages_led", count))
-	for _, c := range infer.Versus(g.Blocks) {
+	for _, c := range infer.ArmPairs(g.Blocks) {
 		if c[0].Floor() || c[1].Entry().Name != model.Baseline {
 			continue
 		}
@@ -144,7 +144,7 @@ func (r *Report) sourceTable(g infer.Group) doc.Table {
 // factorTable compares the settings of each task and solver. Main blocks that differ in
 // more than factors come first, then each main block with its variations.
 func (r *Report) factorTable() doc.Table {
-	arms := slices.DeleteFunc(infer.Names(r.Blocks), results.Arm.Floor)
+	arms := slices.DeleteFunc(infer.ArmsOf(r.Blocks), results.Arm.Floor)
 	// Rows of the three kinds of numbers have the same columns, and are merged in one table.
 	table := func(what string) *view {
 		columns := []column{task, solver, number("Evaluated with", what+"_seeds", func(n *infer.Number) doc.Field { return doc.Words(n.Notes[0]) }), text("Tiers", func(n infer.Number) string { return n.Tier }), number("Seeds", what+"_seeds", whole)}
@@ -236,7 +236,7 @@ func (r *Report) freshTable() doc.Table {
 	v := r.view("presolved", "A start that meets the goal before the first step counts as a success of every method. Differences in points with all starts, and without those.",
 		text("Task, solver", func(n infer.Number) string { return (&infer.Block{Place: n.Place.At("")}).Title() }), comparison, tier, number("Solved already, %", infer.PreSolved, rate), number("Episodes", infer.Diff, count), number("Difference", infer.Diff, points),
 		number("Without: episodes", without, count), number("Difference", without, points), number("95 % interval", without, interval))
-	for _, b := range infer.Main(r.Blocks) {
+	for _, b := range infer.MainBlocks(r.Blocks) {
 		for _, n := range r.Where(without, func(n *infer.Number) bool { return n.Place.At("") == b.Place }) {
 			v.row(row(n))
 		}

@@ -42,13 +42,13 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	}
 	title, dots := "Set by set", "One dot for each evaluation set, in the order of the sets; the bar is their mean."
 	var seeds doc.Table
-	if b.Several() {
+	if b.SeveralSeeds() {
 		title, dots = "Seed by seed", "One dot for each training seed, in ascending order, or for each evaluation set of a method with one seed; the bar is their mean."
 		seeds = r.seedsTable(b)
 	}
 	table, figure := doc.Part(r.successTable(b)), doc.Part(r.successFigure(b))
 	// The page begins with the table of the only main block. Do not repeat it.
-	if len(infer.Main(r.Blocks)) == 1 && b.Main == nil {
+	if len(infer.MainBlocks(r.Blocks)) == 1 && b.Main == nil {
 		table, figure = doc.Text{Body: "Success by tier is at the top of the page."}, doc.Text{}
 	}
 	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 2, Nav: nav}, table, note("On these numbers", r.CostNotes(b)), seeds, figure)
@@ -86,7 +86,7 @@ func note(title string, remarks []string) doc.Text {
 // successFigure shows success against compute, with the list of tiers next to it.
 func (r *Report) successFigure(b *infer.Block) doc.Figure {
 	bands, tiers := "Bands are 95 % Wilson intervals of the pooled episodes.", doc.Text{Style: "plain", Title: "Tiers"}
-	if b.Several() {
+	if b.SeveralSeeds() {
 		bands = "Thin lines are training seeds."
 	}
 	for _, t := range b.Tiers {
@@ -114,7 +114,7 @@ func (r *Report) successTable(b *infer.Block) doc.Table {
 	// A row with one seed shows the number of that seed, and others the mean over seeds. Both
 	// have the key that the columns look for: with and without a seed.
 	over := "mean ± SD (ddof 1) over %s of %s"
-	if b.Several() {
+	if b.SeveralSeeds() {
 		over = "mean ± SD (ddof 1) over training seeds, or with one seed over the sets; each seed on %s of %s"
 	}
 	v := r.view(anchorOf(b.Place), fmt.Sprintf("%s: success rate (%%), "+over+"; the last column averages the tiers. Bold marks the best of a column.", b.Title(), words.Count(len(b.Sets), "evaluation set"), words.Count(b.Tiers[0].Episodes, "episode"))+r.meanNote(b),
@@ -201,7 +201,7 @@ func (r *Report) pairTable(b *infer.Block) doc.Table {
 		"Judge by the adjusted p: for a mean by Holm over all tasks and solvers, for a tier by Benjamini and Hochberg over all tiers.",
 		comparison, tier, number("Episodes", infer.Diff, count), only("A only", func(d *infer.Difference) int { return d.OnlyA }), only("B only", func(d *infer.Difference) int { return d.OnlyB }),
 		number("Difference", infer.Diff, points), number("95 % interval", infer.Diff, interval), number("p", infer.Diff, pvalue), number("p, adjusted", infer.Diff, adjusted))
-	if b.Several() {
+	if b.SeveralSeeds() {
 		v.Caption += " Outcomes of several training seeds are averaged in each episode, and single tiers are then tested like means: these intervals cover the draw of episodes, not the luck of training."
 	}
 	for _, n := range r.pairs(b) {

@@ -231,7 +231,7 @@ func row(n *infer.Number) infer.Number {
 
 // methods returns the arms of blocks without their variants, each once.
 func methods(blocks []*infer.Block) (out []results.Arm) {
-	for _, a := range infer.Names(blocks) {
+	for _, a := range infer.ArmsOf(blocks) {
 		if m := (results.Arm{Method: a.Method}); !slices.Contains(out, m) {
 			out = append(out, m)
 		}

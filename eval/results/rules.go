@@ -76,7 +76,6 @@ func (r Rules) Executed() int { return cmp.Or(r.Replan, r.Horizon) }
 
 // Values of Setting.Of for settings that not every arm has. The name of a solver is
 // another.
-// Settings that not every arm has belong to one of these, or to the solver of a name.
 const (
 	OfPlanners = "planners" // all arms except random actions
 	OfSearches = "searches" // arms with a solver
