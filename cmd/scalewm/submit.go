@@ -234,7 +234,7 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 		}
 	}
 	// A repeated submission must have the same shards as the first, or two jobs would
-	// compute the same cells; Keep stores the plan and compares.
+	// compute the same cells; Save stores the plan and compares.
 	if err := plan.Save(out, shards); err != nil {
 		return err
 	}

@@ -79,8 +79,8 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 	}
 	defer p.kill()
 	medians := map[string]float64{}
-	// One precision after the other, each with the peer's variants in that precision: only contenders that
-	// alternate can be compared.
+	// Only contenders that alternate can be compared, so each precision is measured together
+	// with the peer's variants in that precision.
 	for _, precision := range []device.Precision{device.FP32, device.BF16} {
 		if err := b.measureOne(ctx, s, precision, p, start, medians); err != nil {
 			return nil, err

@@ -67,7 +67,7 @@ func TestMediaWithProblems(t *testing.T) {
 		t.Errorf("clips %q, want %q in the order of the methods", clips, want)
 	}
 	unread := strings.Join(c.Unread(), "\n")
-	for _, want := range []string{"torn.json", "line 2", "it is not a GIF (hint:", "it is left out of the page"} {
+	for _, want := range []string{"torn.json", "line 2", "it is not a GIF (hint:", "the page lacks it"} {
 		if !strings.Contains(unread, want) {
 			t.Errorf("problems do not say %q:\n%s", want, unread)
 		}

@@ -278,7 +278,7 @@ func (p Plan) kubectl() string {
 // kubernetesHead is submit.sh without its stages. Called without arguments, it checks
 // everything in the foreground, so that mistakes are reported at once, and starts itself
 // again in the background with an argument. Its values are the folder, the run, kubectl, the
-// manifests, and the lines of afterOthers. The lock on the file running tells Refuse that the
+// manifests, and the lines of afterOthers. The lock on the file running tells CheckQueue that the
 // script is at work; the background process inherits it.
 const kubernetesHead = `#!/bin/bash
 # Creates the Jobs of what was left to do when this file was written, and returns. A process in the

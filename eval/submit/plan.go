@@ -40,7 +40,7 @@ import (
 const Dir = results.JobsDir
 
 // Plan is the list of a reproduction's jobs. It is stored as jobs/plan.json. The numbers of
-// shards never change during the life of a results folder's jobs, see Keep.
+// shards never change during the life of a results folder's jobs, see Save.
 type Plan struct {
 	Engine  string   `json:"engine"`  // Slurm, Kubernetes or Shell
 	Folder  string   `json:"folder"`  // working folder of the jobs

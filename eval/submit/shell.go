@@ -43,7 +43,7 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 // evaluated as such.
 //
 // On TERM and INT the trap ends the process group, which the script leads. File
-// descriptor 9 holds the lock that tells Refuse that the script is running.
+// descriptor 9 holds the lock that tells CheckQueue that the script is running.
 const shellHead = `#!/bin/bash
 # Runs the shards that had work left when this file was written, stage after stage.
 # scalewm reproduce with --submit shell, which wrote it, overwrites it on every run.

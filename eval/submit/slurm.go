@@ -122,7 +122,7 @@ func waitFor(j Job, before map[string]bool) string {
 }
 
 // slurmHead has the function of submit.sh that submits one job. The ids of jobs are written
-// to the file submitted, by which Queue and Refuse recognize them. A job that could not be
+// to the file submitted, by which Queue and CheckQueue recognize them. A job that could not be
 // recorded there is cancelled, because nothing would know about it.
 const slurmHead = `#!/bin/bash
 # Submits what was left to do when this file was written.
