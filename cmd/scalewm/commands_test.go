@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,31 +27,19 @@ var flagWord = regexp.MustCompile(`--[a-z][a-z-]*`)
 func TestShownCommandLinesAreRun(t *testing.T) {
 	text := func(path string) string {
 		t.Helper()
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.ReplaceAll(string(b), "\\\n", " ")
-	}
-	glob := func(pattern string) []string {
-		t.Helper()
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
-		return files
+		return strings.ReplaceAll(readText(t, path), "\\\n", " ")
 	}
 
 	var run []invocation
 	verbs := strings.Join(verbNames(), "|")
 	shell := regexp.MustCompile(`(?m)\b(?:exec |bin/|\) )scalewm(?:-cuda)? (` + verbs + `)\b(.*)$`)
-	for _, path := range slices.Concat(glob("testdata/*/*.txtar"), []string{"../../Makefile", "../../dev.mk"}) {
+	for _, path := range glob(t, "testdata/*/*.txtar", "../../Makefile", "../../dev.mk") {
 		for _, m := range shell.FindAllStringSubmatch(text(path), -1) {
 			run = append(run, invocation{m[1], flagWord.FindAllString(m[2], -1)})
 		}
 	}
 	call := regexp.MustCompile(`"(` + verbs + `)"([^{}]*?)(?:\)|\}|\n\n)`) // arguments of a call in a Go test
-	for _, path := range glob("*_test.go") {
+	for _, path := range glob(t, "*_test.go") {
 		for _, m := range call.FindAllStringSubmatch(text(path), -1) {
 			run = append(run, invocation{m[1], flagWord.FindAllString(m[2], -1)})
 		}
@@ -62,7 +49,7 @@ func TestShownCommandLinesAreRun(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\* `(.*?)`").FindAllStringSubmatch(text("../../docs/notes/not-run.md"), -1) {
 		listed[m[1]] = false
 	}
-	shown := regexp.MustCompile(`(?m)^(?:    |\$ )?(?:bin/)?scalewm(-cuda)? (` + verbs + `)\b(.*?)(?: +#.*)?$`)
+	shown := regexp.MustCompile(`(?m)^(?: {4,}|\$ )?(?:bin/)?scalewm(-cuda)? (` + verbs + `)\b(.*?)(?: +#.*)?$`)
 	for _, path := range pages(t) {
 		for _, m := range shown.FindAllStringSubmatch(text(path), -1) {
 			line := strings.Join(strings.Fields("scalewm"+m[1]+" "+m[2]+m[3]), " ")
@@ -85,20 +72,12 @@ func TestShownCommandLinesAreRun(t *testing.T) {
 func TestShownMakeTargetsExist(t *testing.T) {
 	var targets []string
 	for _, path := range []string{"../../Makefile", "../../dev.mk"} {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(b), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(readText(t, path), -1) {
 			targets = append(targets, m[1])
 		}
 	}
 	for _, path := range pages(t) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile("(?m)(?:^    |`)make ((?:[a-z0-9-]+ ?)+)").FindAllStringSubmatch(string(b), -1) {
+		for _, m := range regexp.MustCompile("(?m)(?:^    |`)make ((?:[a-z0-9-]+ ?)+)").FindAllStringSubmatch(readText(t, path), -1) {
 			for _, target := range strings.Fields(m[1]) {
 				if !slices.Contains(targets, target) && !strings.HasSuffix(target, "-") {
 					t.Errorf("%s names make %s, which does not exist", filepath.Base(path), target)

@@ -10,18 +10,14 @@ import (
 
 // commandLine finds `scalewm VERB ...` at the start of an indented line of a
 // page, of a Makefile recipe or of a verb's example.
-var commandLine = regexp.MustCompile(`(?m)^(?:    |\t| *\$ )?(?:bin/)?scalewm ([a-z]+)(.*?)(?: +#.*)?$`)
+var commandLine = regexp.MustCompile(`(?m)^(?: {4,}|\t| *\$ )?(?:bin/)?scalewm ([a-z]+)(.*?)(?: +#.*)?$`)
 
 // Every command line in a page, the Makefile or a help text must use a verb and flags that
 // exist.
 func TestShownCommandLinesExist(t *testing.T) {
 	shown := map[string]string{} // where -> text
 	for _, f := range append(pages(t), "../../Makefile", "../../dev.mk") {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown[f] = string(b)
+		shown[f] = readText(t, f)
 	}
 	for _, name := range verbNames() {
 		v, _ := lookupVerb(name)
@@ -59,9 +55,15 @@ func checkShown(t *testing.T, where, name string, words []string) {
 }
 
 // pages returns the paths of all Markdown pages, except issue templates.
-func pages(t *testing.T) (all []string) {
+func pages(t *testing.T) []string {
 	t.Helper()
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/notes/*.md"} {
+	return glob(t, "../../*.md", "../../docs/*.md", "../../docs/notes/*.md")
+}
+
+// glob returns the files of several patterns, each of which must match one.
+func glob(t *testing.T, patterns ...string) (all []string) {
+	t.Helper()
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -71,15 +73,21 @@ func pages(t *testing.T) (all []string) {
 	return all
 }
 
+// readText returns the content of a file.
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 // A link to a file of this repository must not be dead.
 func TestLinksOfThePagesLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	for _, f := range pages(t) {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(b), -1) {
+		for _, m := range link.FindAllStringSubmatch(readText(t, f), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(f), m[1])); err != nil {
 				t.Errorf("%s links %s: %v", f, m[1], err)
 			}

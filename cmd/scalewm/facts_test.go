@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,11 +18,7 @@ import (
 func TestPagesRepeatTheCode(t *testing.T) {
 	root := func(path string) string {
 		t.Helper()
-		b, err := os.ReadFile(filepath.Join("../..", path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+		return readText(t, filepath.Join("../..", path))
 	}
 	find := func(path, pattern string) string {
 		t.Helper()
