@@ -37,6 +37,8 @@ type Arm struct {
 	// Data is the fingerprint of the training's data set; "" if nothing was trained or
 	// the checkpoint does not record it.
 	Data string
+	// Trained is stored with the measured times of the arm's cells, for reports.
+	Trained results.Trained
 }
 
 // ArmOf returns the arm of the checkpoint that a sidecar describes. An untrained

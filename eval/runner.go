@@ -366,7 +366,7 @@ func (r *runner) setResults() []SetResult {
 // times returns the measured times of a set with this share of the job's episodes.
 func (r *runner) times(share float64) results.Run {
 	run := results.Run{
-		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers), Version: r.Version,
+		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers), Version: r.Version, Trained: r.Arm.Trained,
 		Seconds:  share * time.Since(r.began).Seconds(),
 		Simulate: share * r.simulating.Seconds(),
 		Render:   share * time.Duration(r.rendering.Load()).Seconds(),

@@ -14,6 +14,7 @@ import (
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/weights"
 )
 
 // ArmOf returns the arm of the checkpoint in a folder. It returns an error if the
@@ -29,7 +30,43 @@ func ArmOf(dir string, task envs.Task) (eval.Arm, error) {
 	case side.Task != task.Spec.Name && side.Task != "":
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task.Spec.Name)
 	}
-	return eval.ArmOf(side), nil
+	a := eval.ArmOf(side)
+	a.Trained = trainedOf(side)
+	return a, nil
+}
+
+// trainedOf describes the training that a sidecar records.
+func trainedOf(side *weights.Sidecar) results.Trained {
+	t := results.Trained{Steps: side.Step, Data: side.Data}
+	if family, err := model.FamilyOf(side.Kind); err == nil {
+		if g, err := family.Decode(side.Config); err == nil {
+			t.FrameSize = g.Info().FrameSize
+			if declared, err := g.Declare(); err == nil {
+				t.Parameters = declared.Params().Len()
+			}
+		}
+	}
+	ours, err := recipeOf(side)
+	if err != nil || ours.Train.Batch == 0 {
+		return t // published weights have no recipe
+	}
+	t.Batch = ours.Train.Batch
+	// The arms of a preset vary its recipe, and a run records only the recipe.
+	for _, name := range PresetNames() {
+		p, err := LoadPreset(name)
+		if err != nil {
+			continue // the preset is embedded: cannot fail
+		}
+		theirs, err := p.recipe(model.MethodOf(side.Method), ours.Model.Info().ActionDim(), nil)
+		if err != nil {
+			continue
+		}
+		if key, _, _ := ours.shared().differs(theirs.shared()); key == "" {
+			t.Preset = name
+			break
+		}
+	}
+	return t
 }
 
 // LoadFor loads a checkpoint onto a device and checks that it fits a job of its arm.

@@ -144,7 +144,11 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 	if err != nil {
 		return results.Gate{}, err
 	}
-	gate := results.Gate{Task: d.Task().Spec.Name, Data: d.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
+	gate := results.Gate{Task: d.Task().Spec.Name, Data: d.Fingerprint, Error: diff, Limit: eval.MaxRenderError,
+		Origin: results.OriginGiven, Episodes: len(d.Source.Episodes()), Rows: d.Source.Rows()}
+	if _, ok := d.Source.Attr(collect.SpecAttr); ok {
+		gate.Origin = results.OriginCollected
+	}
 	verdict, err := json.Marshal(gate)
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)

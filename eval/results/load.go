@@ -15,10 +15,13 @@ import (
 
 // Contents are the contents of a results folder.
 type Contents struct {
-	Cells    []Cell            // sorted by ID
-	Analyses []Analysis        // sorted by ID
-	Gates    []Gate            // one for each task whose frames were compared
-	Runs     map[string]Run    // measured times by cell ID; not all cells have them
+	Cells    []Cell         // sorted by ID
+	Analyses []Analysis     // sorted by ID
+	Gates    []Gate         // one for each task whose frames were compared
+	Runs     map[string]Run // measured times by cell ID; not all cells have them
+	// Trained describes the trainings of the evaluated checkpoints, by the hash of their
+	// weights. Checkpoints that were evaluated by older versions may be missing.
+	Trained  map[string]Trained
 	Paths    map[string]string // files of cells and analyses, by ID
 	Torn     []string          // damaged cells and cells with impossible rows, and why
 	Problems []string          // other files that could not be read, and why
@@ -31,7 +34,7 @@ type Contents struct {
 // exist, or if a cell exists twice with different results. Equal copies, which merged shards
 // have, count once.
 func Load(ctx context.Context, dir string) (Contents, error) {
-	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}}
+	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}, Trained: map[string]Trained{}}
 	sums := map[string]string{} // by ID
 	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
@@ -135,6 +138,9 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	var run Run
 	if f.readRun(s, e.ID, &run) {
 		f.Runs[e.ID] = run
+		if run.Trained != (Trained{}) {
+			f.Trained[c.Spec.Weights] = run.Trained
+		}
 	}
 	return nil
 }

@@ -214,6 +214,18 @@ type Run struct {
 	Episode    float64 `json:"episode_seconds"` // wall time of one episode, amortized over the batch
 	Workers    int     `json:"workers"`
 	Version    string  `json:"version"`
+	Trained    Trained `json:"trained,omitzero"`
+}
+
+// Trained describes the training of the evaluated checkpoint to the readers of a report.
+// Zero fields are unknown: checkpoints of other programs do not record them.
+type Trained struct {
+	Preset     string `json:"preset,omitempty"`     // built-in preset with this geometry and recipe
+	Parameters int    `json:"parameters,omitempty"` // numbers that the optimiser updates
+	FrameSize  int    `json:"frame_size,omitempty"` // edge of the frames in pixels
+	Steps      int    `json:"steps,omitempty"`      // optimiser steps
+	Batch      int    `json:"batch,omitempty"`      // clips of a step
+	Data       string `json:"data,omitempty"`       // fingerprint of the data set
 }
 
 // Hits returns the number of successful rows.
@@ -249,7 +261,18 @@ type Gate struct {
 	Data  string  `json:"data"`  // fingerprint of the data set
 	Error float64 `json:"error"` // mean absolute difference of a byte, in levels
 	Limit float64 `json:"limit"` // largest error that passes
+	// What the data set is. Verdicts of older versions do not state it.
+	Origin   string `json:"origin,omitempty"`
+	Episodes int    `json:"episodes,omitempty"`
+	Rows     int    `json:"rows,omitempty"`
 }
+
+// Origins of a data set.
+const (
+	OriginCollected = "collected" // by this program, which recorded how
+	OriginPublished = "published" // it has the numbers of episodes and rows of the published set
+	OriginGiven     = "given"     // any other file
+)
 
 // ParseGate parses a verdict.
 func ParseGate(b []byte) (g Gate, err error) {

@@ -129,7 +129,7 @@ func Metrics(method string) (rows []metrics.Row) {
 // paths of files.
 func Contents(t testing.TB) *results.Contents {
 	t.Helper()
-	c := &results.Contents{Cells: Cells(t, HandPlan, nil), Gates: []results.Gate{Gate}, Runs: map[string]results.Run{}}
+	c := &results.Contents{Cells: Cells(t, HandPlan, nil), Gates: []results.Gate{Gate}, Runs: map[string]results.Run{}, Trained: map[string]results.Trained{}}
 	slices.SortFunc(c.Cells, func(a, b results.Cell) int { return strings.Compare(a.ID, b.ID) })
 	for _, x := range c.Cells {
 		c.Runs[x.ID] = Run
