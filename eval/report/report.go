@@ -43,7 +43,10 @@ import (
 )
 
 // Report is the table of numbers of a results folder, with the views of it.
-type Report struct{ *infer.Table }
+type Report struct {
+	*infer.Table
+	arms []results.Arm // in the order of their colours
+}
 
 // Of returns the report of a folder's contents. It returns the errors of infer.Infer.
 func Of(c *results.Contents, o infer.Options) (*Report, error) {
@@ -51,7 +54,7 @@ func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Report{t}, nil
+	return &Report{t, palette(t)}, nil
 }
 
 // Sections returns the sections of the report in the order of all formats. The main
@@ -125,7 +128,7 @@ func (r *Report) render(format string, sections []doc.Section) ([]File, error) {
 	var err error
 	switch format {
 	case "html":
-		file.Bytes, err = doc.HTML("scalewm · paired evaluation · protocol "+words.Listing(r.Origin.Protocols), r.verdicts(), sections)
+		file.Bytes, err = doc.HTML("scalewm · paired evaluation · protocol "+words.Listing(r.Origin.Protocols), r.verdicts(), len(r.arms), sections)
 	case "md":
 		file.Bytes = doc.Markdown(sections)
 	case "tex":
