@@ -78,7 +78,7 @@ type presetFlags struct {
 // presetFlags defines these flags. name is the default preset, and what completes the
 // description.
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper) or path of a .toml file"+what), new(stringList)}
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, printed) or path of a .toml file"+what), new(stringList)}
 	c.Var(f.changes, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
 	return f
 }
