@@ -78,7 +78,7 @@ type presetFlags struct {
 // presetFlags defines these flags. name is the default preset, and what completes the
 // description.
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, printed) or path of a .toml file"+what), new(stringList)}
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, paper-main, printed) or path of a .toml file"+what), new(stringList)}
 	c.Var(f.changes, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
 	return f
 }
@@ -170,12 +170,12 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	// The grid in its folder, and the steps of this part.
 	w := pipeline.NewWorkspace(grid, *out, o)
 	defer w.Close()
-	for _, gap := range grid.WithoutQ() {
-		o.Listener.Note(gap)
-	}
-	graph := w.Graph()
+	graph, gaps := w.Graph(), grid.WithoutQ()
 	for _, gap := range pipeline.StepsOf[*pipeline.Gap](graph) {
-		o.Listener.Note(gap.Why.Error())
+		gaps = append(gaps, gap.Why.Error())
+	}
+	for _, gap := range slices.Compact(gaps) {
+		o.Listener.Note(gap)
 	}
 	steps := part.of(graph)
 	// These read states of steps without running them: first fetch what others computed.

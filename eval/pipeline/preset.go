@@ -266,6 +266,10 @@ func (p *Preset) decode(text string, base func(name string) (*Preset, error)) er
 		}
 		*p = *start
 	}
+	// The decoder would mix further grids with those at the same place of the base.
+	if meta.IsDefined("grid", "also") {
+		p.Grid.Also = nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		into := p.section(name)
 		if into == nil {
