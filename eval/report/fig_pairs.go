@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -42,7 +43,7 @@ func (r *Report) forestFigure(label string, rows []forestRow) template.HTML {
 		x.From = max(x.From, float64(30+7*utf8.RuneCountInString(row.label)+8*utf8.RuneCountInString(row.group)))
 	}
 	y := 16.0
-	forestFrame(s, x, height)
+	forestFrame(s, x, height, rows)
 	for i, row := range rows {
 		if i == 0 || row.group != rows[i-1].group {
 			y += groupGap
@@ -71,7 +72,7 @@ func forestAxis(rows []forestRow) doc.Axis {
 }
 
 // forestFrame draws the grid, the zero line and the heads of the columns.
-func forestFrame(s *doc.SVG, x doc.Axis, height float64) {
+func forestFrame(s *doc.SVG, x doc.Axis, height float64, rows []forestRow) {
 	for _, v := range x.Ticks(6) {
 		kind := "grid"
 		if math.Abs(v) < 1e-9 {
@@ -82,7 +83,10 @@ func forestFrame(s *doc.SVG, x doc.Axis, height float64) {
 	}
 	s.Text(doc.XY(x.To+40, 11), "label", "points")
 	s.Text(doc.XY(x.To+104, 11), "label", "95 % interval")
-	s.Text(doc.XY(x.To+230, 11), "label", "p")
+	// Intervals over training seeds have no p.
+	if slices.ContainsFunc(rows, func(r forestRow) bool { return r.n.P != nil }) {
+		s.Text(doc.XY(x.To+230, 11), "label", "p")
+	}
 }
 
 // forestLine draws one interval and its numbers.
@@ -96,10 +100,14 @@ func (r *Report) forestLine(s *doc.SVG, x doc.Axis, y float64, row forestRow) {
 	if !math.IsNaN(lo) && !math.IsNaN(hi) {
 		s.Line(doc.XY(x.At(lo), y), doc.XY(x.At(hi), y), bar+c)
 	}
-	s.Mark(doc.XY(x.At(value), y), r.mark(row.n.Of), c, fmt.Sprintf("%s points, 95 %% interval %s, p %s, %s", words.Signed(value), words.Interval(lo, hi), words.Equals(p), words.Count(row.n.N, row.n.Unit)))
+	tests := ""
+	if row.n.P != nil {
+		tests = ", p " + words.Equals(p)
+		s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
+	}
+	s.Mark(doc.XY(x.At(value), y), r.mark(row.n.Of), c, fmt.Sprintf("%s points, 95 %% interval %s%s, %s", words.Signed(value), words.Interval(lo, hi), tests, words.Count(row.n.N, row.n.Unit)))
 	s.Text(doc.XY(x.To+40, y+4), text, words.Signed(value))
 	s.Text(doc.XY(x.To+104, y+4), text, words.Interval(lo, hi))
-	s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
 }
 
 // forest draws all pairs of a block, or returns "" if there are none. Pairs with a

@@ -54,8 +54,8 @@ func (r *Report) lead() string {
 	if *n.Value < 0 {
 		more = "less"
 	}
-	return fmt.Sprintf("%sOn %s, %s succeeds %s points %s often than %s, %s (95 %% interval %s, p %s, %s). %s",
-		r.leadOverSeeds(r.Groups[0], n), strings.Replace(b.Title(), ", ", " with ", 1), words.Arm(n.Of), words.Points(math.Abs(*n.Value)), more, words.Arm(n.Minus), tiersOf(n), words.Interval(*n.Lo, *n.Hi), words.Equals(*n.P),
+	return fmt.Sprintf("%sOn %s, %s succeeds %s points %s often than %s, %s (%s, p %s, %s). %s",
+		r.leadOverSeeds(r.Groups[0], n), strings.Replace(b.Title(), ", ", " with ", 1), words.Arm(n.Of), words.Points(math.Abs(*n.Value)), more, words.Arm(n.Minus), tiersOf(n), bounds(n), words.Equals(infer.Or(n.P)),
 		words.Count(n.N, "paired episode"), reading(n))
 }
 
@@ -80,6 +80,14 @@ func (r *Report) overSeeds(n *infer.Number) *infer.Number {
 	return n
 }
 
+// bounds describes the interval of a difference.
+func bounds(n *infer.Number) string {
+	if n.Lo == nil || n.Hi == nil {
+		return "no interval"
+	}
+	return "95 % interval " + words.Interval(*n.Lo, *n.Hi)
+}
+
 // tiersOf describes the tiers that a difference averages.
 func tiersOf(n *infer.Number) string {
 	d := n.How.(*infer.Difference)
@@ -94,6 +102,8 @@ func tiersOf(n *infer.Number) string {
 // cannot show.
 func reading(n *infer.Number) string {
 	switch {
+	case n.Lo == nil:
+		return ""
 	case *n.Lo > 0:
 		return words.Arm(n.Of) + " is ahead by more than the draw of episodes explains."
 	case *n.Hi < 0:
@@ -144,7 +154,7 @@ func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	for _, n := range r.Where(infer.SeedDiff, func(n *infer.Number) bool {
 		return n.Source == infer.Ours && n.Seed == nil && n.Settings == g.Name && n.Of == pair.Of && n.Minus == pair.Minus && n.N > 1
 	}) {
-		of = append(of, fmt.Sprintf("%s %s (95 %% interval %s, %s)", words.Task(n.Task), words.Signed(*n.Value), words.Interval(*n.Lo, *n.Hi), words.Count(n.N, "seed")))
+		of = append(of, fmt.Sprintf("%s %s (%s, %s)", words.Task(n.Task), words.Signed(*n.Value), bounds(n), words.Count(n.N, "seed")))
 	}
 	if len(of) == 0 {
 		return ""
@@ -161,7 +171,7 @@ func (r *Report) tiles() (out []doc.Item) {
 	}
 	b := main[0]
 	if n := r.overSeeds(r.headline(b)); n != nil {
-		out = append(out, doc.Item{Name: words.Minus(n.Of, n.Minus) + ", points", Value: words.Signed(*n.Value), Text: "95 % interval over " + n.Unit + "s " + words.Interval(*n.Lo, *n.Hi), Class: r.class(n.Of)})
+		out = append(out, doc.Item{Name: words.Minus(n.Of, n.Minus) + ", points", Value: words.Signed(*n.Value), Text: bounds(n) + " over " + n.Unit + "s", Class: r.class(n.Of)})
 	}
 	for _, arm := range b.Names() {
 		top := r.Success(b, arm, b.Tiers[0].Name)
@@ -298,8 +308,8 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary returns the report in about ten lines of plain text, for a terminal: the
-// table of success, the headline difference, and the counts of checks and warnings.
+// Summary returns the report in about ten lines of plain text, for a terminal: the table of
+// success, the headline difference, what was trained, and the counts of checks and warnings.
 func (r *Report) Summary() string {
 	var w strings.Builder
 	main := infer.MainBlocks(r.Blocks)
@@ -308,10 +318,18 @@ func (r *Report) Summary() string {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.Title(), words.Count(len(b.Sets), "set"), b.Tiers[0].Episodes, words.Listing(r.Origin.Protocols))
 		plainTable(&w, r.successTable(b))
 		if n := r.headline(b); n != nil {
-			fmt.Fprintf(&w, "%s: %s points %s [%s], p %s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*n.Value), tiersOf(n), words.Interval(*n.Lo, *n.Hi), words.Equals(*n.P), words.Count(n.N, "paired episode"))
+			over := r.overSeeds(n)
+			p := ""
+			if over.P != nil {
+				p = ", p " + words.Equals(*over.P)
+			}
+			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, over.Unit))
 		}
 	} else {
 		plainTable(&w, r.overviewTable())
+	}
+	for _, i := range r.trainings().Items {
+		fmt.Fprintf(&w, "%s: %s\n", i.Name, i.Text)
 	}
 	fmt.Fprintln(&w, r.verdicts())
 	return w.String()

@@ -448,6 +448,9 @@ func (r *Report) gainTable(g infer.Group) doc.Table {
 			return count(n)
 		}), number("CEM", "success_by_cem", rate), number("iCEM", "success_by_icem", rate),
 		number("Difference", infer.Gain, points), number("95 % interval", infer.Gain, interval), number("p", infer.Gain, pvalue))
+	if len(infer.Tasks(g.Blocks)) > 1 {
+		v.Fold = "What iCEM gains over CEM"
+	}
 	for _, row := range r.rows(infer.Gain, g.Name) {
 		v.both(row)
 	}

@@ -93,7 +93,7 @@ func (r *Report) seedGap(g infer.Group) doc.Text {
 	if rows == nil {
 		return doc.Text{}
 	}
-	return doc.Text{Style: "note", Body: "The folder has one training seed, so there is no interval over seeds. Add other seeds with reproduce --seeds 3072,3073,3074."}
+	return doc.Text{Style: doc.Commands, Body: "The folder has one training seed, so there is no interval over seeds. This command adds two.", Items: []doc.Item{{Text: r.reproduce(r.own(), "--seeds", r.seeds(3))}}}
 }
 
 // powerTable has the numbers of episodes and seeds that an effect needs, by which a
@@ -194,39 +194,6 @@ func (r *Report) tierReadings() doc.Table {
 		}
 	}
 	return v.Table
-}
-
-// factors lists the settings that a study may vary: a name for readers, a part of the name
-// of such settings, and the flags of `reproduce` that vary them.
-var factors = []struct{ name, setting, flags string }{
-	{"the strict protocol (held-out episodes)", "protocol strict", "--protocol strict --out DIR/strict"},
-	{"iCEM without its clipping", "clip ", "--solvers icem --icem-clip none --out DIR"},
-	{"actions clipped to the task's bounds", "actions executed", "--action-clip --out DIR"},
-	{"the planner's random draws", "planner noise", "--planner-noise 1 --out DIR"},
-	{"all valid starts in the pool", "pool full", "--pool full --out DIR"},
-}
-
-// factorGaps names the factors that the folder does not vary, with the commands that
-// vary them.
-func (r *Report) factorGaps() doc.Text {
-	out := doc.Text{Style: "commands"}
-	var missing []string
-	// add names a factor, with its command, unless some block varies it.
-	add := func(name, flags string, there func(*infer.Block) bool) {
-		if !slices.ContainsFunc(r.Blocks, there) {
-			missing = append(missing, name)
-			out.Items = append(out.Items, doc.Item{Text: "scalewm reproduce " + flags})
-		}
-	}
-	for _, f := range factors {
-		add(f.name, f.flags, func(b *infer.Block) bool { return strings.Contains(b.Settings, f.setting) })
-	}
-	add("MPPI's temperature", "--solvers mppi --temperature stock --out DIR", func(b *infer.Block) bool { return b.Solver == results.StockMPPI })
-	add("the printed T2", "--tiers T2,T2p --out DIR", func(b *infer.Block) bool { return slices.Contains(b.TierNames(), "T2p") })
-	if len(missing) > 0 {
-		out.Title, out.Body = "Not varied here", "The folder has no second setting of "+words.Listing(missing)+". These commands add one. To compare several results folders, give scalewm report the folder that contains them."
-	}
-	return out
 }
 
 // freshTable repeats the headline difference of each main block without the starts that

@@ -10,8 +10,9 @@ import (
 	"scalewm/eval/words"
 )
 
-// published is the training of the paper's models on a task: the steps of ten epochs, and
-// the episodes of the data set (docs/sources.md#published-sets, docs/sources.md#split).
+// published is the training of the paper's models on a task: the steps of ten epochs
+// (docs/sources.md#training-steps), and the episodes of the data set
+// (docs/sources.md#published-sets). Their size is in docs/sources.md#parameter-counts.
 type published struct{ steps, episodes int }
 
 var publishedOn = map[string]published{"pusht": {139_330, 18_685}, "reacher": {127_960, 10_000}, "cube": {127_960, 10_000}, "tworoom": {51_380, 10_000}, "pointmaze": {11_390, 2_000}}

@@ -122,7 +122,8 @@ func TestCheckpoints(t *testing.T) {
 			fmt.Fprintf(&text, "%+v\n", p)
 		}
 	}
-	has(t, text.String(), "0.250", "0.125 to 0.375", "0.750", "0.41", "0.77", "0.125", "0.812", "0.625", "0.3750", "0.3600", "0.5448", "start 4: nothing <moves>", "<svg")
+	has(t, text.String(), "0.250", "0.125 to 0.375", "0.750", "0.125", "0.812", "0.625", "0.3750", "0.3600", "0.5448", "start 4: nothing <moves>", "<svg")
+	has(t, markdown(r.alignmentTable()), "| LeWM | ours | 0.25 |", "| LeWM | paper | 0.41 |", "| SCALE | ours | **0.75** |", "| SCALE | paper | **0.77** |")
 	if got := r.checkpoints("cube"); len(got) != 0 {
 		t.Errorf("sections of a task without analyses: %v", got)
 	}
@@ -196,11 +197,11 @@ func twoSeeds(t *testing.T) []results.Cell {
 func TestSeedTables(t *testing.T) {
 	r := ofCells(t, twoSeeds(t))
 	has(t, string(doc.Markdown(r.robust())),
-		"| SCALE − LeWM | Two-Room | ours | CEM | 1, 2 | +20.0, −10.0 | +5.0 | 21.2 | −185.6 to +195.6 |",
-		"| SCALE − LeWM | Two-Room | authors | CEM, iCEM, MPPI | 3072, 3073 |",
+		"| SCALE − LeWM | Two-Room | ours | +5.0 | −185.6 to +195.6 | 21.2 | CEM | 1, 2 | +20.0, −10.0 |",
+		"| CEM, iCEM, MPPI | 3072, 3073 | +9.5, +10.2 |",
 		"| SCALE − LeWM | ours | 1 | 1 | 1 |", "| SCALE − LeWM | ours | 2 | 0 | 1 |", "| SCALE − LeWM | paper | 3072 | 15 | 15 |", "| SCALE − LeWM | authors | 3073 | 11 | 15 |",
-		"The folder has no second setting of the strict protocol", "scalewm reproduce --tiers T2,T2p --out DIR", "| ≥ 200 |")
-	has(t, r.lead(), "With training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds).")
+		"The folder has no second setting of the strict protocol", "--tiers T2,T2p --out DIR", "| ≥ 200 |")
+	has(t, r.lead(), "SCALE − LeWM, with training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds). These checkpoints only, with episodes as the unit: On Two-Room")
 	has(t, string(doc.Markdown(complete(t).robust())), "The folder has one training seed")
 
 	b := r.Blocks[0]

@@ -74,6 +74,9 @@ type Text struct {
 	Fold  string // as in Table
 }
 
+// Commands is the style of a list of commands, which are the texts of its items.
+const Commands = "commands"
+
 // Item is an element of a list: a name, a value and an explanation. Each may be empty.
 type Item struct {
 	Name, Value, Text string

@@ -52,7 +52,11 @@ func mdText(w *strings.Builder, t Text) {
 		fmt.Fprintf(w, "%s\n\n", mdEscape(t.Body))
 	}
 	for _, i := range t.Items {
-		fmt.Fprintf(w, "- %s\n", i.line(mdEscape, func(s string) string { return "**" + s + "**" }))
+		escape := mdEscape
+		if t.Style == Commands && !strings.ContainsAny(i.Text, "`\r\n") {
+			escape = func(s string) string { return "`" + s + "`" }
+		}
+		fmt.Fprintf(w, "- %s\n", i.line(escape, func(s string) string { return "**" + s + "**" }))
 	}
 	if len(t.Items) > 0 {
 		fmt.Fprintln(w)
@@ -132,7 +136,11 @@ func texText(w *strings.Builder, t Text) {
 	}
 	fmt.Fprint(w, "\n\\begin{itemize}\n")
 	for _, i := range t.Items {
-		fmt.Fprintf(w, "  \\item %s\n", i.line(texEscape, func(s string) string { return `\textbf{` + s + `}` }))
+		escape := texEscape
+		if t.Style == Commands {
+			escape = func(s string) string { return `\texttt{` + texEscape(s) + `}` }
+		}
+		fmt.Fprintf(w, "  \\item %s\n", i.line(escape, func(s string) string { return `\textbf{` + s + `}` }))
 	}
 	fmt.Fprint(w, "\\end{itemize}\n")
 }
@@ -192,10 +200,12 @@ var tex = map[rune]string{'\\': `\textbackslash{}`, '{': `\{`, '}': `\}`, '$': `
 // one in a name from elsewhere, is written as its code.
 func texEscape(s string) string {
 	var w strings.Builder
-	for _, r := range s {
+	for i, r := range s {
 		switch to, is := tex[r]; {
 		case is:
 			w.WriteString(to)
+		case strings.HasPrefix(s[i:], "--"): // LaTeX would print a dash instead of a flag's two hyphens
+			w.WriteString("-{}")
 		case r >= ' ' && r <= '~':
 			w.WriteRune(r)
 		default:
