@@ -308,7 +308,7 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary returns the report in about ten lines of plain text, for a terminal: the table of
+// Summary returns the report in about a dozen lines of plain text, for a terminal: the table of
 // success, the headline difference, what was trained, and the counts of checks and warnings.
 func (r *Report) Summary() string {
 	var w strings.Builder
@@ -323,7 +323,7 @@ func (r *Report) Summary() string {
 			if over.P != nil {
 				p = ", p " + words.Equals(*over.P)
 			}
-			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, over.Unit))
+			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, "paired "+over.Unit))
 		}
 	} else {
 		plainTable(&w, r.overviewTable())
