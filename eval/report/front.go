@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"scalewm/envs"
 	"scalewm/eval/infer"
@@ -316,7 +315,7 @@ func (r *Report) Summary() string {
 	b := main[0]
 	if len(main) == 1 {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.Title(), words.Count(len(b.Sets), "set"), b.Tiers[0].Episodes, words.Listing(r.Origin.Protocols))
-		plainTable(&w, r.successTable(b))
+		w.WriteString(doc.Plain(r.successTable(b)))
 		if n := r.headline(b); n != nil {
 			over := r.overSeeds(n)
 			p := ""
@@ -326,43 +325,13 @@ func (r *Report) Summary() string {
 			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, "paired "+over.Unit))
 		}
 	} else {
-		plainTable(&w, r.overviewTable())
+		w.WriteString(doc.Plain(r.overviewTable()))
 	}
 	for _, i := range r.trainings().Items {
 		fmt.Fprintf(&w, "%s: %s\n", i.Name, i.Text)
 	}
 	fmt.Fprintln(&w, r.verdicts())
 	return w.String()
-}
-
-// plainTable writes a table in columns that are aligned with spaces.
-func plainTable(w *strings.Builder, t doc.Table) {
-	rows := [][]string{t.Head}
-	for _, row := range t.Rows {
-		var texts []string
-		for _, f := range row {
-			texts = append(texts, f.Text)
-		}
-		rows = append(rows, texts)
-	}
-	width := make([]int, len(t.Head))
-	for _, row := range rows {
-		for i, s := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(s))
-		}
-	}
-	for _, row := range rows {
-		line := ""
-		for i, s := range row {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
-			if i == 0 {
-				line = s + pad
-			} else {
-				line += "   " + pad + s
-			}
-		}
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
-	}
 }
 
 // panels returns a list with one figure, or nil if the figure is empty.
