@@ -97,7 +97,18 @@ func (r *Report) claims() []doc.Section {
 			undecided.Items = append(undecided.Items, i)
 		}
 	}
-	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided.", len(r.Claims), n[infer.Holds], n[infer.Fails], n[infer.Undecided])
+	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided", len(r.Claims), n[infer.Holds], n[infer.Fails], n[infer.Undecided])
+	for _, f := range r.Claims { // verdicts on a condition, which they state
+		switch f.Verdict {
+		case infer.Holds, infer.Fails, infer.Undecided:
+		default:
+			if n[f.Verdict] > 0 {
+				list.Body += fmt.Sprintf(", %d: %s", n[f.Verdict], f.Verdict)
+			}
+			n[f.Verdict] = 0
+		}
+	}
+	list.Body += "."
 	if r.Groups[0].Name != "" {
 		list.Body += " The numbers are those with " + r.Groups[0].Name + "."
 	}
