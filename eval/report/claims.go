@@ -87,6 +87,9 @@ func (r *Report) sectionOf(e infer.Evidence) string {
 // small folder cannot decide most of them, with the commands that would compute what is
 // missing.
 func (r *Report) claims() []doc.Section {
+	if len(r.Claims) == 0 {
+		return nil
+	}
 	n := map[infer.Verdict]int{}
 	list, undecided := doc.Text{Style: "claims"}, doc.Text{Style: "claims"}
 	for _, f := range r.Claims {

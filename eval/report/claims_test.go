@@ -113,3 +113,11 @@ func TestClaimsInTheReport(t *testing.T) {
 		}
 	}
 }
+
+// A folder without LeWM decides no claim, so that no format has a page of them.
+func TestNoClaimsWithoutTheBaseline(t *testing.T) {
+	r := ofCells(t, resultstest.Cells(t, []plan{p(scale, "T1", 5, 6), p(aux, "T1", 4, 4)}, nil))
+	if len(r.claims()) != 0 || len(r.JSON().Claims) != 0 || strings.Contains(string(rendered(t, r)["report.md"]), "What the paper claims") {
+		t.Errorf("claims without LeWM: %v", r.JSON().Claims)
+	}
+}
