@@ -90,7 +90,8 @@ type Options struct {
 	// OpenFrames is used.
 	Frames func(context.Context) (frames dataset.FrameReader, free func() error, err error)
 	// Features opens the features of those frames for the frozen encoder of m. It is
-	// called only if the model is not a model.Learner.
+	// called only if the model is not a model.Learner and steps do not compute the
+	// features on the device.
 	Features func(ctx context.Context, frames dataset.FrameReader, m model.World) (Features, error)
 	// DataPath is the path of the data set. OpenFrames stores resized frames next to
 	// it if they do not fit in memory.
