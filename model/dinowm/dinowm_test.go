@@ -161,11 +161,16 @@ func furthest(a, b []float64) (worst float64) {
 // The expected numbers are counted by hand at the published size. A token takes
 // 4*394*1024 multiply-adds in its projections, 2*394*2048 in its MLP and 2*1024 for
 // each token that it attends to, in each of 6 layers. A step on a clip has three
-// frames of 256 tokens, and the backward pass takes twice the forward pass.
+// frames of 256 tokens, and the backward pass takes twice the forward pass. The backbone
+// encodes four: 256 patches of 3*14*14 numbers, and 257 tokens in 12 layers.
 func TestFLOP(t *testing.T) {
 	c := paper()
 	frame := func(keys float64) float64 { return 2 * 256 * (4*394*1024 + 2*394*2048 + 2*1024*keys) }
-	step := 3 * 6 * (frame(256) + frame(512) + frame(768))
+	encoder := 4. * 2 * (256*588*384 + 12*257*(4*384*384+2*257*384+2*384*1536))
+	if got := c.EncodeFLOP(4); got != encoder {
+		t.Errorf("encoding a clip: %.6g FLOP, want %.6g", got, encoder)
+	}
+	step := 3*6*(frame(256)+frame(512)+frame(768)) + encoder
 	if got := c.StepFLOP(1, 0); got != step || c.StepFLOP(32, 0) != 32*step {
 		t.Errorf("a step: %.6g FLOP, want %.6g", got, step)
 	}
