@@ -30,6 +30,23 @@ func upstream() Config {
 	return c
 }
 
+// The note describes a backbone with another geometry than dinov2-small's, or with random
+// weights.
+func TestBackboneNote(t *testing.T) {
+	other := paper()
+	other.Backbone.MLP = 1024
+	const note = "the paper's backbone is dinov2-small; this is "
+	for _, c := range []struct {
+		cfg        Config
+		name, note string
+	}{{paper(), "dinov2-small by its geometry", ""}, {paper().Random(), "a random dinov2-small", note + "a random dinov2-small"},
+		{other, "DINOv2 (layers 12, width 384, heads 6, MLP 1024, patch 14)", note + "DINOv2 (layers 12, width 384, heads 6, MLP 1024, patch 14)"}} {
+		if got := c.cfg.Info(); got.BackboneName != c.name || got.Note() != c.note {
+			t.Errorf("%q, note %q, want %+v", got.BackboneName, got.Note(), c)
+		}
+	}
+}
+
 // The expected counts are those of docs/sources.md#dino-wm-training. The published
 // checkpoint has 302 tensors, six of which are masks. 223 belong to transformers'
 // Dinov2Model.

@@ -82,6 +82,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer free()
+	if text := l.t.info.Note(); text != "" {
+		l.note("%s", text)
+	}
 	_, learns := l.t.model.(model.Learner)
 	switch {
 	case learns:
