@@ -59,6 +59,8 @@ type GridPreset struct {
 	Methods  []string `toml:"methods,omitempty"`
 	Seeds    []string `toml:"seeds,omitempty"` // of the trainings
 	Protocol string   `toml:"protocol,omitempty"`
+	// Also are further grids, see Further.
+	Also []Further `toml:"also,omitempty"`
 }
 
 // recipe is everything that determines the weights trained on a data set, apart from
@@ -155,18 +157,9 @@ func PresetNames() []string {
 // keys that belong together can be changed one at a time only. Mistakes are
 // RequestErrors.
 func LoadPreset(name string, changes ...string) (*Preset, error) {
-	known := strings.Join(PresetNames(), ", ")
-	text, err := presets.Files.ReadFile(name + ".toml")
-	if strings.HasSuffix(name, ".toml") {
-		if text, err = safefile.Read(name, safefile.MaxRecord); err != nil {
-			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
-		}
-	} else if err != nil {
-		return nil, Requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name, Nearest(name, PresetNames()), known)
-	}
-	p, err := parsePreset(string(text))
+	p, err := readPreset(name, nil)
 	if err != nil {
-		return nil, Requestf("reading preset %s: %w", name, err)
+		return nil, err
 	}
 	for _, change := range changes {
 		if err := p.change(change); err != nil {
@@ -180,14 +173,45 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	return p, nil
 }
 
+// maxBases limits the presets that a preset starts from, one from another.
+const maxBases = 8
+
+// readPreset reads a preset and, before it, the one that its key `of` names. heirs are
+// the presets that start from this one, the first of them last.
+func readPreset(name string, heirs []string) (*Preset, error) {
+	if len(heirs) > maxBases {
+		return nil, Requestf("preset %s starts from more than %d others, one from another (hint: the key `of` must not lead back to the preset itself)", heirs[0], maxBases)
+	}
+	known := strings.Join(PresetNames(), ", ")
+	text, err := presets.Files.ReadFile(name + ".toml")
+	if strings.HasSuffix(name, ".toml") {
+		if text, err = safefile.Read(name, safefile.MaxRecord); err != nil {
+			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
+		}
+	} else if err != nil {
+		return nil, Requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name, Nearest(name, PresetNames()), known)
+	}
+	p, err := parsePreset(string(text), func(of string) (*Preset, error) {
+		if strings.HasSuffix(of, ".toml") && !filepath.IsAbs(of) {
+			of = filepath.Join(filepath.Dir(name), of)
+		}
+		return readPreset(of, append(heirs, name))
+	})
+	if err != nil {
+		return nil, Requestf("reading preset %s: %w", name, err)
+	}
+	return p, nil
+}
+
 // maxLine limits a line of a preset. The TOML parser takes time quadratic in the
 // depth of a key or of nested tables, so that a long malicious line would block the
 // program.
 const maxLine = 1000
 
-// parsePreset decodes and validates the text of a preset. An unknown key is an error:
-// a mistyped one would silently leave the number that it was meant for at zero.
-func parsePreset(text string) (*Preset, error) {
+// parsePreset decodes and validates the text of a preset; base reads the one that it
+// starts from, if any. An unknown key is an error: a mistyped one would silently leave
+// the number that it was meant for at zero.
+func parsePreset(text string, base func(name string) (*Preset, error)) (*Preset, error) {
 	n := 0
 	for line := range strings.Lines(text) {
 		if n++; len(line) > maxLine {
@@ -195,7 +219,7 @@ func parsePreset(text string) (*Preset, error) {
 		}
 	}
 	p := &Preset{Models: map[string]model.Section{}}
-	if err := p.decode(text); err != nil {
+	if err := p.decode(text, base); err != nil {
 		return nil, err
 	}
 	return p, p.validate()
@@ -215,14 +239,37 @@ func (p *Preset) change(text string) error {
 	if _, err := toml.Decode("value = "+value, &probe); err != nil || len(probe) > 1 {
 		value = strconv.Quote(strings.TrimSpace(value))
 	}
-	return p.decode(key + " = " + value)
+	return p.decode(key+" = "+value, func(string) (*Preset, error) {
+		return nil, errors.New("only a file can start from another preset (hint: --preset chooses one)")
+	})
 }
 
-// decode decodes TOML text on top of p. It decodes table by table, because the set of
-// tables depends on the registered families.
-func (p *Preset) decode(text string) error {
+// decode decodes TOML text on top of p, or of the preset that the key `of` names, which
+// base reads. The key `reading` takes effect after all others. It decodes table by
+// table, because the set of tables depends on the registered families.
+func (p *Preset) decode(text string, base func(name string) (*Preset, error)) error {
 	var tables map[string]toml.Primitive
 	meta, err := toml.Decode(text, &tables)
+	top := map[string]string{} // the keys outside tables
+	for _, key := range []string{"of", "reading"} {
+		if value, ok := tables[key]; ok && err == nil {
+			var text string
+			err = meta.PrimitiveDecode(value, &text)
+			top[key] = text
+		}
+		delete(tables, key)
+	}
+	if of, ok := top["of"]; ok && err == nil {
+		start, err := base(of)
+		if err != nil {
+			return err
+		}
+		*p = *start
+	}
+	// The decoder would mix further grids with those at the same place of the base.
+	if meta.IsDefined("grid", "also") {
+		p.Grid.Also = nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		into := p.section(name)
 		if into == nil {
@@ -249,6 +296,9 @@ func (p *Preset) decode(text string) error {
 			}
 		}
 		return unknownKey(key)
+	}
+	if reading, ok := top["reading"]; ok {
+		return p.read(reading, meta)
 	}
 	return nil
 }
@@ -295,6 +345,9 @@ func (p *Preset) TasksNamed() (tasks []string) {
 	for _, byTask := range p.Train.Weights {
 		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
 	}
+	for _, f := range p.Grid.Also {
+		tasks = append(tasks, f.Tasks...)
+	}
 	slices.Sort(tasks)
 	return slices.DeleteFunc(slices.Compact(tasks), func(task string) bool { return task == model.Others })
 }
@@ -326,6 +379,11 @@ func (p *Preset) validate() error {
 			if !slices.Contains(p.Eval.Tiers, tier) {
 				return fmt.Errorf("eval.tiers_of: %q of %s is not one of the preset's tiers", tier, solver)
 			}
+		}
+	}
+	for i, f := range p.Grid.Also {
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("grid.also, table %d: %w", i+1, err)
 		}
 	}
 	if p := p.Eval.Precision; p != "" && p != device.FP32 && p != device.BF16 {

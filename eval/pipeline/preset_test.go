@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestPresetNames(t *testing.T) {
-	if d := cmp.Diff([]string{"laptop", "nano", "paper", "small"}, PresetNames()); d != "" {
+	if d := cmp.Diff([]string{"laptop", "nano", "paper", "paper-main", "printed", "small"}, PresetNames()); d != "" {
 		t.Error(d)
 	}
 	for _, n := range PresetNames() {
@@ -88,6 +89,14 @@ func TestPaperRecipe(t *testing.T) {
 	}
 }
 
+// builtIn reads the preset that another one starts from, if it is a built-in one.
+func builtIn(of string) (*Preset, error) {
+	if strings.HasSuffix(of, ".toml") {
+		return nil, errors.New("only built-in presets here")
+	}
+	return readPreset(of, nil)
+}
+
 func nanoText(t *testing.T) string {
 	t.Helper()
 	b, err := presets.Files.ReadFile("nano.toml")
@@ -135,7 +144,7 @@ func TestPresetRefuses(t *testing.T) {
 			if text == nanoText(t) {
 				t.Fatalf("nano has no %q any more", c.old)
 			}
-			_, err := parsePreset(text)
+			_, err := parsePreset(text, builtIn)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
 				t.Errorf("got %v, want %q and a hint", err, c.want)
 			}
@@ -147,7 +156,7 @@ func TestPresetRefuses(t *testing.T) {
 			t.Errorf("--set %s: %v, want an error that says %s", change, err, says)
 		}
 	}
-	if _, err := LoadPreset("nanno"); err == nil || !strings.Contains(err.Error(), `did you mean "nano"?`) || !strings.Contains(err.Error(), "paper, small") {
+	if _, err := LoadPreset("nanno"); err == nil || !strings.Contains(err.Error(), `did you mean "nano"?`) || !strings.Contains(err.Error(), "paper, paper-main, printed, small") {
 		t.Errorf("unknown name: %v", err)
 	}
 	if _, err := LoadPreset(filepath.Join(t.TempDir(), "mine.toml")); err == nil || !strings.Contains(err.Error(), "mine.toml") {
@@ -224,6 +233,8 @@ func TestPresetChanges(t *testing.T) {
 		"train.lr=nan":      "lr is NaN",
 		"train=3":           "type mismatch",
 		"train.weights=3":   "weights are 3",
+		"of=paper":          "only a file can start from another preset",
+		"reading=both":      `reading is "both" (hint: authors or paper)`,
 		"a = 1\ntrain.lr=1": "unknown key",
 		"a\nb=1":            "expected",
 	} {
@@ -260,7 +271,7 @@ func TestLaptopIsNano(t *testing.T) {
 
 // The TOML parser would take 20 seconds for this key and hours for a longer one.
 func TestLongLinesAreRefused(t *testing.T) {
-	_, err := parsePreset("[model]\n" + strings.Repeat("a.", 10_000) + "a = 1\n")
+	_, err := parsePreset("[model]\n"+strings.Repeat("a.", 10_000)+"a = 1\n", builtIn)
 	if err == nil || !strings.Contains(err.Error(), "line 2: 20006 characters") {
 		t.Error(err)
 	}
@@ -269,6 +280,7 @@ func TestLongLinesAreRefused(t *testing.T) {
 func FuzzPreset(f *testing.F) {
 	f.Add("[model]\npatch = 16\n")
 	f.Add("[train.weights]\ncorrelation = { tworoom = 0.1 }\n")
+	f.Add("of = \"nano\"\nreading = \"paper\"\n[eval]\ntiers = [\"T2\"]\n")
 	for _, name := range PresetNames() {
 		text, err := presets.Files.ReadFile(name + ".toml")
 		if err != nil {
@@ -277,7 +289,7 @@ func FuzzPreset(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		fuzztest.Read(t, len(text), func() { _, _ = parsePreset(text) })
+		fuzztest.Read(t, len(text), func() { _, _ = parsePreset(text, builtIn) })
 	})
 }
 
