@@ -33,12 +33,13 @@ func init() {
 // may name the same things.
 type gridFlags struct {
 	preset presetFlags
-	// Comma-separated lists; q and weights are the variants of methods.
-	tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
-	episodes                                                          *int // 0: the preset's
-	rollouts                                                          rolloutFlags
-	rules                                                             ruleFlags
-	batch                                                             *int // see eval.Job
+	// Comma-separated lists; q and scale are the variants of methods.
+	tasks, methods, seeds, solvers, tiers, sets, analyses, q, scale *string
+	data, given                                                     *string // existing data sets and checkpoints
+	episodes                                                        *int    // 0: the preset's
+	rollouts                                                        rolloutFlags
+	rules                                                           ruleFlags
+	batch                                                           *int // see eval.Job
 }
 
 // usualMethods are the methods of a grid if neither the flags nor the preset names
@@ -53,7 +54,9 @@ func (c *command) gridFlags() gridFlags {
 		methods:  c.String("methods", "", "comma-separated `methods` (default: the preset's, else "+usualMethods+"): lewm, scale, aux, dinowm (needs --backbone), dinowm-random, and the floors untrained and random"),
 		seeds:    c.String("seeds", "", "comma-separated training `seeds` (default: the preset's, else 3072)"),
 		q:        c.String("q", "", "comma-separated task `states` for scale and aux (default: the preset's): full, half, native; each is an arm such as scale@half"),
-		weights:  c.String("scale-weight", "", "comma-separated `weights` of scale's loss term (default: the preset's); each is an arm such as scale@w=0.3"),
+		scale:    c.String("scale-weight", "", "comma-separated `weights` of scale's loss term (default: the preset's); each is an arm such as scale@w=0.3"),
+		data:     c.String("data", "", "use existing `data` sets instead of collecting: a folder of TASK.h5, or TASK=FILE separated by commas"),
+		given:    c.String("weights", "", "evaluate existing `checkpoints` instead of training: a folder of TASK-ARM-sSEED folders, or [TASK/]ARM[@sSEED]=FOLDER separated by commas; ours or PyTorch's"),
 		solvers:  c.String("solvers", "", "comma-separated `solvers`, or all (default: the preset's)"),
 		tiers:    c.String("tiers", "", "comma-separated planning budgets (`tiers`), or all (default: the preset's)"),
 		sets:     c.String("sets", "", "comma-separated evaluation `sets`, or all (default: the preset's)"),
@@ -75,7 +78,7 @@ type presetFlags struct {
 // presetFlags defines these flags. name is the default preset, and what completes the
 // description.
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, printed) or path of a .toml file"+what), new(stringList)}
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, paper-main, printed) or path of a .toml file"+what), new(stringList)}
 	c.Var(f.changes, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
 	return f
 }
@@ -148,7 +151,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	// The resources: object store, backbone, devices. Opening them is slow or may fail, so
 	// that all flags were checked before.
 	o := pipeline.Options{Workers: orAllCores(*workers), Batch: *axes.batch, BreakLock: *breakLock, Version: version(), Spawn: spawnSelf(), Listener: &listener{command: c}}
-	if o.Backbone, o.FeatureCache, err = features.read(grid.Methods...); err != nil {
+	if o.Backbone, o.FeatureCache, err = features.read(*axes.methods == "" || grid.Given != nil, grid.Methods...); err != nil {
 		return err
 	}
 	if o.Remote, err = openRemote(ctx, *store); err != nil {
@@ -167,10 +170,14 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	// The grid in its folder, and the steps of this part.
 	w := pipeline.NewWorkspace(grid, *out, o)
 	defer w.Close()
-	for _, gap := range grid.WithoutQ() {
+	graph, gaps := w.Graph(), grid.WithoutQ()
+	for _, gap := range pipeline.StepsOf[*pipeline.Gap](graph) {
+		gaps = append(gaps, gap.Why.Error())
+	}
+	for _, gap := range slices.Compact(gaps) {
 		o.Listener.Note(gap)
 	}
-	steps := part.of(w.Graph())
+	steps := part.of(graph)
 	// These read states of steps without running them: first fetch what others computed.
 	if *jobs.engine != "" || *dry.run {
 		err = w.Pull(ctx, w.Graph())
@@ -362,8 +369,17 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 			return q, nil
 		})
 	}
-	if err == nil && *f.weights != "" {
-		g.ScaleWeights, err = parseList(strings.Split(*f.weights, ","), parseWeight)
+	if err == nil && *f.scale != "" {
+		g.ScaleWeights, err = parseList(strings.Split(*f.scale, ","), parseWeight)
+	}
+	if err == nil && *f.data != "" {
+		g.Data, err = pipeline.ParseData(*f.data, g.Tasks)
+	}
+	if err == nil && *f.given != "" {
+		g.Given, err = pipeline.ParseGiven(*f.given)
+	}
+	if err == nil {
+		err = g.AddFurther(pipeline.Chosen{Solvers: *f.solvers != "", Tiers: *f.tiers != "", Qs: *f.q != ""})
 	}
 	// Combinations of preset and tasks that cannot work, such as clips longer than episodes.
 	if err == nil {
@@ -467,6 +483,13 @@ func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (clo
 	use(&o.Analyser, p.includes(pipeline.StageAnalyse) && len(g.Analyses) > 0, false)
 	if o.Planner != nil {
 		g.Precision = string(o.Planner.Kind().Precision)
+		o.Ahead = o.Planner.Kind().Backend == "cuda"
+	}
+	// A further grid may plan in fp32 where the grid plans in bf16.
+	other := slices.IndexFunc(g.Also, func(g pipeline.Grid) bool { return g.Precision != "" })
+	if other >= 0 && o.Planner != nil && g.Also[other].Precision != g.Precision {
+		f.precision = &g.Also[other].Precision
+		use(&o.OtherPlanner, true, false)
 	}
 	// Called on an error too: the devices opened before it must be closed.
 	return func() {

@@ -67,15 +67,16 @@ func (c *command) featureFlags() featureFlags {
 }
 
 // read reads the backbone and parses the limit of the cache. It returns a usage error
-// if a method needs a backbone and none was given, or if none of the methods uses it.
-func (f featureFlags) read(methods ...model.Method) (backbone *dinov2.File, cache features.Limit, err error) {
+// if none of the methods uses it, or if a method needs a backbone and none was given,
+// unless mayLack is set.
+func (f featureFlags) read(mayLack bool, methods ...model.Method) (backbone *dinov2.File, cache features.Limit, err error) {
 	if cache, err = features.ParseLimit(*f.cache); err != nil {
 		return nil, 0, usagef("--feature-cache: %v", err)
 	}
 	// Methods whose encoder is a pretrained DINOv2 need its weights; dinowm-random does not.
 	pretrained := slices.IndexFunc(methods, func(m model.Method) bool { return m.Pretrained })
 	switch {
-	case *f.backbone == "" && pretrained >= 0:
+	case *f.backbone == "" && pretrained >= 0 && !mayLack:
 		err = usagef("%s encodes with the weights of DINOv2: give --backbone FILE (dinowm-random has a small backbone of random weights instead)", methods[pretrained].Name)
 	case *f.backbone != "" && pretrained < 0:
 		err = usagef("--backbone: none of the requested methods uses it (dinowm does)")

@@ -270,6 +270,17 @@ func (c *command) files() (paths []string) {
 			paths = append(paths, path)
 		}
 	}
+	// A folder, or a list of NAME=PATH.
+	for _, name := range []string{"data", "weights"} {
+		for entry := range strings.SplitSeq(c.value(name), ",") {
+			if _, path, ok := strings.Cut(entry, "="); ok {
+				entry = path
+			}
+			if entry != "" {
+				paths = append(paths, entry)
+			}
+		}
+	}
 	return paths
 }
 

@@ -118,7 +118,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	// What determines the weights.
 	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: *protocol, Data: *data, Out: *out}
 	var cache features.Limit
-	if one.Backbone, cache, err = featured.read(m); err != nil {
+	if one.Backbone, cache, err = featured.read(false, m); err != nil {
 		return err
 	}
 	// The device first: its kind is part of the training's identity, see Training.Check.

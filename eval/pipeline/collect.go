@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"time"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
@@ -18,8 +19,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// Collect is the step that collects a task's data set, data/TASK.h5, and checks that
-// this machine draws the task as the data set has it, with the result in
+// Collect is the step that collects a task's data set, data/TASK.h5, or uses the file that
+// was given, and checks that this machine draws the task as the data set has it, with the result in
 // gates/TASK.json. It also writes the starts of the evaluation sets,
 // sets/TASK-SET-FINGERPRINT.json.
 type Collect struct {
@@ -33,6 +34,9 @@ type Collect struct {
 func collectSteps(w *Workspace, a arm) []Step { return []Step{&Collect{w: w, task: a.task}} }
 
 func collectID(task envs.Task) string { return "collect " + task.Spec.Name }
+
+// given reports whether the data set exists already and is used as it is.
+func (c *Collect) given() bool { return c.w.Grid.Data[c.task.Spec.Name] != "" }
 
 func (c *Collect) ID() string      { return collectID(c.task) }
 func (c *Collect) Stage() Stage    { return StageCollect }
@@ -48,6 +52,9 @@ func (c *Collect) spec() collect.Spec {
 // of the folder are on this data set: if the file is gone and the preset describes
 // another one, every later step would fail.
 func (c *Collect) State(context.Context) (State, error) {
+	if c.given() {
+		return done, c.fits()
+	}
 	if policy := c.spec().Policy; policy != "" {
 		if _, err := c.task.Policy(policy); err != nil {
 			return State{}, Requestf("the preset's collect.policy: %v", err)
@@ -69,25 +76,38 @@ func (c *Collect) State(context.Context) (State, error) {
 		}
 		return State{Text: text}, c.w.checkFolder(c.task, "")
 	}
+	return done, c.fits()
+}
+
+// fits returns a RequestError if the folder has results on another data set of the task.
+func (c *Collect) fits() error {
 	t, err := c.w.openSets(c.task)
-	if err == nil {
-		err = c.w.checkFolder(c.task, t.data.Fingerprint)
+	if err != nil {
+		return err
 	}
-	return done, err
+	return c.w.checkFolder(c.task, t.data.Fingerprint)
 }
 
 // Share implements Shareable.
-func (c *Collect) Share(shard cell.Shard) Step { return &Collect{c.w, c.task, shard} }
+func (c *Collect) Share(shard cell.Shard) Step {
+	if c.given() {
+		return c
+	}
+	return &Collect{c.w, c.task, shard}
+}
 
 // Run implements Step. It runs the render gate after collecting the complete data
 // set, not after a share of it.
 func (c *Collect) Run(ctx context.Context) (string, error) {
 	began := time.Now()
 	path := c.w.dataPath(c.task.Spec.Name)
+	if c.given() {
+		return "given: " + path, c.gate(ctx)
+	}
 	if of := c.w.resultsOn(c.task); of != "" && !exists(path) {
 		c.w.Listener.Note(fmt.Sprintf("the results in %s are from a data set with the fingerprint %.12s, which is missing; if collecting gives a different one, the run ends with an error (hint: put that data set at %s)", c.w.dir, of, path))
 	}
-	res, there, err := CollectData(ctx, path, c.spec(), c.share, c.w.Options)
+	res, there, err := c.collect(ctx, path)
 	whole := there || c.share.N <= 1
 	if err == nil && whole {
 		err = c.gate(ctx)
@@ -106,11 +126,9 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 // gate runs the render gate, after checking that the folder has no results on another
 // data set of the task.
 func (c *Collect) gate(ctx context.Context) error {
-	t, err := c.w.openSets(c.task)
+	err := c.fits()
 	if err == nil {
-		err = c.w.checkFolder(c.task, t.data.Fingerprint)
-	}
-	if err == nil {
+		t := c.w.opened
 		_, err = renderGate(ctx, c.w.dir, t.data, t.sets, c.w.Listener.Note)
 	}
 	return err
@@ -145,10 +163,7 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 		return results.Gate{}, err
 	}
 	gate := results.Gate{Task: d.Task().Spec.Name, Data: d.Fingerprint, Error: diff, Limit: eval.MaxRenderError,
-		Origin: results.OriginGiven, Episodes: len(d.Source.Episodes()), Rows: d.Source.Rows()}
-	if _, ok := d.Source.Attr(collect.SpecAttr); ok {
-		gate.Origin = results.OriginCollected
-	}
+		Origin: originOf(d.Source, d.Task().Spec.Name), Episodes: len(d.Episodes()), Rows: d.Rows()}
 	verdict, err := json.Marshal(gate)
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
@@ -164,6 +179,14 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 		}
 	}
 	return gate, err
+}
+
+// originOf says where a task's data set comes from.
+func originOf(src dataset.Source, task string) string {
+	if _, ok := src.Attr(collect.SpecAttr); ok {
+		return results.OriginCollected
+	}
+	return results.OriginGiven
 }
 
 // writeUnlessSame writes a file that can be rebuilt at any time, unless it already has these

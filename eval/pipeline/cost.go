@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -192,6 +193,7 @@ type Rates struct {
 type collected struct {
 	takes       Seconds
 	rows, bytes float64
+	episodes    int // of a given data set; 0: the preset's
 }
 
 // unit returns the time and disk space of one unit of a step: a data set, a training or
@@ -227,7 +229,8 @@ func (r *Rates) steps(s *Train) float64 {
 		return float64(recipe.Train.Steps)
 	}
 	task := s.task.Spec.Name
-	rows := r.episode[task].rows * float64(s.w.Grid.Preset.Collect.EpisodesOf(task)) * trainingPart
+	e := r.episode[task]
+	rows := e.rows * float64(cmp.Or(e.episodes, s.w.Grid.Preset.Collect.EpisodesOf(task))) * trainingPart
 	return float64(recipe.Train.Epochs) * rows / float64(recipe.Train.Batch)
 }
 
@@ -297,7 +300,9 @@ func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
 func (w *Workspace) trial(data, checkpoint string) *Workspace {
 	o := w.Options
 	o.BreakLock, o.Remote, o.Listener = false, nil, silent{}
-	return &Workspace{Grid: w.Grid, Options: o, data: data, weights: checkpoint}
+	t := NewWorkspace(w.Grid, "", o)
+	t.data, t.weights = data, checkpoint
+	return t
 }
 
 // silent is a Listener that ignores everything.
@@ -339,8 +344,18 @@ func timeDoubling(ctx context.Context, n int, run func(n int) error) (unit Secon
 	}
 }
 
-// timeCollect measures how long collecting an episode of a task takes.
+// timeCollect measures how long collecting an episode of a task takes. Of a given data set
+// it reads the size.
 func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task envs.Task) error {
+	if path := w.Grid.Data[task.Spec.Name]; path != "" {
+		file, err := hdf5.Open(path)
+		if err != nil {
+			return err
+		}
+		n := len(file.Episodes())
+		r.episode[task.Spec.Name] = collected{rows: float64(file.Rows()) / float64(n), episodes: n}
+		return file.Close()
+	}
 	o, p := w.trial("", "").Options, w.Grid.Preset.Collect
 	var last collect.Result
 	takes, err := timeDoubling(ctx, 2, func(n int) (err error) {
@@ -349,7 +364,7 @@ func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task 
 		return err
 	})
 	n := float64(last.Episodes)
-	r.episode[task.Spec.Name] = collected{takes, float64(last.Rows) / n, float64(last.Bytes) / n}
+	r.episode[task.Spec.Name] = collected{takes: takes, rows: float64(last.Rows) / n, bytes: float64(last.Bytes) / n}
 	return err
 }
 
@@ -367,7 +382,7 @@ func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 	}
 	timed := map[string]bool{}
 	for _, m := range slices.SortedStableFunc(slices.Values(w.Grid.Methods), func(a, b model.Method) int { return len(b.Terms) - len(a.Terms) }) {
-		if timed[m.Family] {
+		if timed[m.Family] || m.Pretrained && w.Backbone == nil {
 			continue
 		}
 		timed[m.Family] = true
@@ -419,6 +434,14 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	t.Grid.Seeds = []int64{a.seed}
 	t.Grid.Temperature = max(t.Grid.Temperature, 0) // Tuned is negative; do not tune for a measurement
 	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), eval.SetNames()[:1]
+	for _, g := range w.Grid.Also {
+		for _, solver := range g.Solvers {
+			if !slices.Contains(t.Grid.Solvers, solver) {
+				t.Grid.Solvers = append(slices.Clip(t.Grid.Solvers), solver)
+			}
+		}
+	}
+	t.Grid.Also = nil
 	if w.Planner != nil {
 		if err := t.timePlans(ctx, r, a); err != nil {
 			return err

@@ -41,7 +41,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		all.sets = append(all.sets, i)
 	}
 	if !a.method.Plans() {
-		all.film, all.id = true, "evaluate "+a.name()
+		all.film, all.id = true, "evaluate "+a.name()+g.suffix
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
@@ -53,8 +53,8 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 				continue
 			}
 			s := all
-			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
-			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ")
+			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0] && g.suffix == ""
+			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ") + g.suffix
 			if solver == results.MPPI && tuned(g.Rules, g.Solvers, a.method) {
 				s.tune = newTune(w, a)
 			}

@@ -48,19 +48,25 @@ func ParseAxes(solvers, tiers, sets string) (Axes, error) {
 // keywords (the flags of `scalewm eval` with underscores).
 func ReadRules(given map[string]string) (results.Rules, error) {
 	r := results.Published()
+	err := setRules(&r, given)
+	return r, err
+}
+
+// setRules changes the given settings of r. See ReadRules.
+func setRules(r *results.Rules, given map[string]string) error {
 	for name, text := range given {
 		i := slices.IndexFunc(results.Settings, func(s results.Setting) bool { return s.Flag != "" && s.Keyword() == name })
 		if i < 0 {
-			return r, Requestf("there is no setting %s (hint: `scalewm eval --help` lists them as flags)", name)
+			return Requestf("there is no setting %s (hint: `scalewm eval --help` lists them as flags)", name)
 		}
-		if err := results.Settings[i].Set(&r, text); err != nil {
-			return r, Requestf("%v", err)
+		if err := results.Settings[i].Set(r, text); err != nil {
+			return Requestf("%v", err)
 		}
 	}
 	if err := r.Check(); err != nil {
-		return r, Requestf("%v", err)
+		return Requestf("%v", err)
 	}
-	return r, nil
+	return nil
 }
 
 // Request is an evaluation in terms of the flags of `scalewm eval`, as the command

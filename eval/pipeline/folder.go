@@ -34,18 +34,25 @@ import (
 type claim struct {
 	protocol string
 	task     envs.Task
-	path     string       // the task's data set
-	data     string       // fingerprint of the data set; "" if it does not exist yet
-	preset   *Preset      // training preset; nil: do not compare
-	backbone *dinov2.File // of methods with a frozen encoder
-	except   string       // name of the training folder that is not compared
+	path     string                 // the task's data set
+	data     string                 // fingerprint of the data set; "" if it does not exist yet
+	preset   *Preset                // training preset; nil: do not compare
+	backbone *dinov2.File           // of methods with a frozen encoder
+	except   func(name string) bool // training folders that are not compared; nil: none
 }
 
 // checkFolder returns a RequestError if the folder has results of a task under another
 // protocol, on another data set than the one with the fingerprint data, or from
 // another training preset.
 func (w *Workspace) checkFolder(task envs.Task, data string) error {
-	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone}.check(w.dir)
+	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone, except: w.isGiven}.check(w.dir)
+}
+
+// isGiven reports whether a training's folder holds a given checkpoint, which may have been
+// trained with any preset and on any data.
+func (w *Workspace) isGiven(training string) bool {
+	_, arm, _, ok := results.ParseTraining(training)
+	return ok && w.Grid.Given != nil && model.MethodOf(arm.Method).Trained()
 }
 
 // CheckFolder returns a RequestError if a results folder has results under another
@@ -86,7 +93,7 @@ func (c claim) check(folder string) error {
 		switch {
 		case protocol != c.protocol:
 			return Requestf("%s was made under --protocol %s, but this run uses %s: a results folder has one protocol (hint: choose another --out)", path, protocol, c.protocol)
-		case of == name && c.data != "" && from != c.data:
+		case of == name && c.data != "" && from != "" && from != c.data: // published weights record no data
 			return Requestf("%s was made from a data set with the fingerprint %.12s, but that of %s is %.12s: a results folder has one data set per task (hint: choose another --out)", path, from, c.path, c.data)
 		}
 		return nil
@@ -99,13 +106,14 @@ func (c claim) check(folder string) error {
 		}
 	}
 	for _, dir := range entries(results.Folder(folder).Trainings()) {
-		if filepath.Base(dir) == c.except {
+		if c.except != nil && c.except(filepath.Base(dir)) {
 			continue
 		}
 		of, arm, _, _ := results.ParseTraining(filepath.Base(dir))
 		m := model.MethodOf(arm.Method)
 		side, there := readTraining(dir, m, c.backbone)
-		if side != nil {
+		// An evaluation outside a grid may compare checkpoints that were trained on other data.
+		if side != nil && c.preset != nil {
 			if err := refuse(dir, side.Protocol, side.Task, side.Data); err != nil {
 				return err
 			}

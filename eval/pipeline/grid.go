@@ -31,6 +31,16 @@ type Grid struct {
 
 	Analyses []string          // names of the analyses of each checkpoint
 	Rollouts analysis.Settings // settings of the analysis "rollout"
+
+	// Data has the files of existing data sets by task. The others are collected.
+	Data map[string]string
+	// Given are existing checkpoints. If it is not nil, no arm is trained.
+	Given *Given
+
+	// Also are further grids on the same data and trainings, see Further. Their evaluations
+	// have a suffix in their IDs if the rules differ.
+	Also   []Grid
+	suffix string
 }
 
 // sets returns the names of the sets on which a task is evaluated.
@@ -41,17 +51,24 @@ func (g *Grid) sets(task string) []string {
 // episodes returns the number of episodes in a set of a task.
 func (g *Grid) episodes(task string) int { return atMost(g.Episodes, g.Preset.Eval.AtMost[task]) }
 
-// Check returns a RequestError if the preset makes a result impossible on some task,
-// whatever is collected: clips longer than episodes, fewer clips than a batch, fewer
+// Check returns a RequestError if the preset makes a result impossible on some task that
+// is collected, whatever the episodes are: clips longer than episodes, fewer clips than a batch, fewer
 // starts than a set, or a frame skip other than the evaluation's block. Without it a
-// run would fail hours later, after collecting.
+// run would fail hours later, after collecting. A given checkpoint that belongs to no arm
+// is an error too.
 func (g *Grid) Check() error {
 	const maxSet = 50_000 // episodes of a cell that fit in safefile.MaxCell
+	if err := g.checkGiven(); err != nil {
+		return err
+	}
 	if g.Preset.Train.QColumns != "" {
 		return Requestf("train.q_columns is for data sets without a task, which only `scalewm train` accepts (hint: remove the key)")
 	}
 	for _, t := range g.Tasks {
 		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // rows of the longest episode: the reset and all steps
+		if g.Data[name] != "" {
+			continue // the file decides: opening it returns the error
+		}
 		collected := g.Preset.Collect.EpisodesOf(name)
 		drawn := collected
 		if g.HeldOut() {
@@ -150,7 +167,7 @@ var kinds = struct {
 func (w *Workspace) Graph() Graph {
 	var out Graph
 	listed := map[string]bool{} // IDs in out
-	add := func(kinds []func(*Workspace, arm) []Step, a arm) {
+	add := func(w *Workspace, kinds []func(*Workspace, arm) []Step, a arm) {
 		for _, steps := range kinds {
 			for _, s := range steps(w, a) {
 				if !listed[s.ID()] {
@@ -160,9 +177,14 @@ func (w *Workspace) Graph() Graph {
 		}
 	}
 	for _, t := range w.Grid.Tasks {
-		add(kinds.task, arm{task: t})
-		for _, a := range w.Grid.arms(t) {
-			add(kinds.arm, a)
+		for _, w := range w.grids() {
+			if !slices.ContainsFunc(w.Grid.Tasks, func(o envs.Task) bool { return o.Spec == t.Spec }) {
+				continue
+			}
+			add(w, kinds.task, arm{task: t})
+			for _, a := range w.Grid.arms(t) {
+				add(w, kinds.arm, a)
+			}
 		}
 	}
 	for _, steps := range kinds.grid {

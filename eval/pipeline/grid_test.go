@@ -57,7 +57,7 @@ func names(g Graph) (out []string) {
 
 // TestGraph compares the graph of a grid with one task with a list written by hand.
 func TestGraph(t *testing.T) {
-	w := &Workspace{Grid: smallGrid(t)}
+	w := NewWorkspace(smallGrid(t), "", Options{})
 	w.Grid.Tasks, w.Grid.Methods, w.Grid.Seeds = w.Grid.Tasks[1:], lookUp(t, model.LookUp, "scale", "lewm", "random"), []int64{7}
 	w.Grid.Temperature = results.Tuned
 	want := []string{"collect cube", "train cube lewm s7", "tune cube lewm s7", "train cube scale s7",
@@ -101,7 +101,7 @@ func cellsOf(g Graph) map[string]int {
 // to exactly one shard, after the data set and the checkpoint that it needs. No two
 // shards of a grid with enough arms train the same arm, and each film is made once.
 func TestGridShards(t *testing.T) {
-	w := &Workspace{Grid: smallGrid(t)}
+	w := NewWorkspace(smallGrid(t), "", Options{})
 	whole := cellsOf(w.Graph())
 	if len(whole) != 2*2*4*3+3+2*2*4+1 { // two methods x two seeds x four jobs, and random, of three sets and of one
 		t.Errorf("%d cells", len(whole))
@@ -196,7 +196,7 @@ func TestVariants(t *testing.T) {
 // none, and before anything is computed: State returns it. Cube has the state half,
 // Two-Room does not (docs/sources.md#task-state-q).
 func TestUnknownState(t *testing.T) {
-	w := &Workspace{dir: t.TempDir()}
+	w := NewWorkspace(Grid{}, t.TempDir(), Options{})
 	w.Grid = Grid{Methods: lookUp(t, model.LookUp, "lewm"), Seeds: []int64{7}}
 	for _, c := range []struct {
 		task, q string

@@ -59,6 +59,8 @@ type GridPreset struct {
 	Methods  []string `toml:"methods,omitempty"`
 	Seeds    []string `toml:"seeds,omitempty"` // of the trainings
 	Protocol string   `toml:"protocol,omitempty"`
+	// Also are further grids, see Further.
+	Also []Further `toml:"also,omitempty"`
 }
 
 // recipe is everything that determines the weights trained on a data set, apart from
@@ -264,6 +266,10 @@ func (p *Preset) decode(text string, base func(name string) (*Preset, error)) er
 		}
 		*p = *start
 	}
+	// The decoder would mix further grids with those at the same place of the base.
+	if meta.IsDefined("grid", "also") {
+		p.Grid.Also = nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		into := p.section(name)
 		if into == nil {
@@ -339,6 +345,9 @@ func (p *Preset) TasksNamed() (tasks []string) {
 	for _, byTask := range p.Train.Weights {
 		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
 	}
+	for _, f := range p.Grid.Also {
+		tasks = append(tasks, f.Tasks...)
+	}
 	slices.Sort(tasks)
 	return slices.DeleteFunc(slices.Compact(tasks), func(task string) bool { return task == model.Others })
 }
@@ -370,6 +379,11 @@ func (p *Preset) validate() error {
 			if !slices.Contains(p.Eval.Tiers, tier) {
 				return fmt.Errorf("eval.tiers_of: %q of %s is not one of the preset's tiers", tier, solver)
 			}
+		}
+	}
+	for i, f := range p.Grid.Also {
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("grid.also, table %d: %w", i+1, err)
 		}
 	}
 	if p := p.Eval.Precision; p != "" && p != device.FP32 && p != device.BF16 {

@@ -18,7 +18,7 @@ import (
 )
 
 func TestPresetNames(t *testing.T) {
-	if d := cmp.Diff([]string{"laptop", "nano", "paper", "printed", "small"}, PresetNames()); d != "" {
+	if d := cmp.Diff([]string{"laptop", "nano", "paper", "paper-main", "printed", "small"}, PresetNames()); d != "" {
 		t.Error(d)
 	}
 	for _, n := range PresetNames() {
@@ -156,7 +156,7 @@ func TestPresetRefuses(t *testing.T) {
 			t.Errorf("--set %s: %v, want an error that says %s", change, err, says)
 		}
 	}
-	if _, err := LoadPreset("nanno"); err == nil || !strings.Contains(err.Error(), `did you mean "nano"?`) || !strings.Contains(err.Error(), "paper, printed, small") {
+	if _, err := LoadPreset("nanno"); err == nil || !strings.Contains(err.Error(), `did you mean "nano"?`) || !strings.Contains(err.Error(), "paper, paper-main, printed, small") {
 		t.Errorf("unknown name: %v", err)
 	}
 	if _, err := LoadPreset(filepath.Join(t.TempDir(), "mine.toml")); err == nil || !strings.Contains(err.Error(), "mine.toml") {

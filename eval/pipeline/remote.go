@@ -52,8 +52,12 @@ type located interface {
 
 // location implements located. A share has the files of its parts, and is also done once
 // the data set exists. The step without a share has the data set; the parts are its
-// work files and are removed from the store when it is done.
+// work files and are removed from the store when it is done. A given data set is not
+// shared.
 func (c *Collect) location() (p location, err error) {
+	if c.given() {
+		return p, nil // every machine has the file
+	}
 	name := "data/" + c.task.Spec.Name + ".h5"
 	if c.share.N <= 1 {
 		return location{files: []string{name}, work: collect.PartsDir(name) + "/", exclusive: true}, nil
@@ -68,9 +72,14 @@ func (c *Collect) location() (p location, err error) {
 
 // location implements located. The sidecar marks a training as done. The other files
 // of its folder, such as weights and the resume point, change until then.
-func (s *Train) location() (location, error) {
-	work := results.TrainDir + "/" + filepath.Base(s.w.checkpoint(s.arm)) + "/"
-	return location{files: []string{work + weights.SidecarName}, work: work, exclusive: true}, nil
+func (s *Train) location() (location, error) { return s.w.locationOfTraining(s.arm), nil }
+
+// location implements located, in the same way.
+func (s *Install) location() (location, error) { return s.w.locationOfTraining(s.arm), nil }
+
+func (w *Workspace) locationOfTraining(a arm) location {
+	work := results.TrainDir + "/" + filepath.Base(w.checkpoint(a)) + "/"
+	return location{files: []string{work + weights.SidecarName}, work: work, exclusive: true}
 }
 
 // location implements located. Tuning has separate cells, whose ids need the
@@ -150,6 +159,9 @@ type list struct {
 // if there is one. See Graph.Run.
 func (w *Workspace) Run(ctx context.Context, g Graph) (failed []string, err error) {
 	if w.Remote == nil {
+		if w.Ahead {
+			defer w.collectAhead(ctx, g)()
+		}
 		return g.Run(ctx, w.Listener)
 	}
 	return g.run(ctx, w.Listener, w.runShared)

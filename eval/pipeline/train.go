@@ -40,13 +40,13 @@ type Train struct {
 	Result train.Result // set by Run
 }
 
-// trainSteps returns the training of an arm, or none for a method without a model.
-// For an untrained method it only writes the initial weights.
+// trainSteps returns the step that makes the checkpoint of an arm, or none for a method
+// without a model. For an untrained method it only writes the initial weights.
 func trainSteps(w *Workspace, a arm) []Step {
 	if !a.method.Plans() {
 		return nil
 	}
-	return []Step{&Train{w: w, arm: a}}
+	return []Step{w.trainingOf(a)}
 }
 
 func trainID(a arm) string { return "train " + a.name() }
@@ -139,7 +139,7 @@ func (t Training) Joins(fingerprint func() (string, error)) error {
 	if err != nil {
 		return err
 	}
-	return claim{protocol: t.Protocol, task: t.Task, path: t.Data, data: data, preset: &t.Preset, backbone: t.Backbone, except: filepath.Base(t.Out)}.check(folder)
+	return claim{protocol: t.Protocol, task: t.Task, path: t.Data, data: data, preset: &t.Preset, backbone: t.Backbone, except: func(name string) bool { return name == filepath.Base(t.Out) }}.check(folder)
 }
 
 // recipe returns the training's recipe. A task state that the task does not have is

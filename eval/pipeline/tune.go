@@ -32,7 +32,7 @@ func tuneSteps(w *Workspace, a arm) []Step {
 		return nil
 	}
 	t := newTune(w, a)
-	return []Step{&Train{w: w, arm: t.arm}, t}
+	return []Step{w.trainingOf(t.arm), t}
 }
 
 // newTune returns the tuning step for an arm's task. It always uses the baseline with

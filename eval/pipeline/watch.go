@@ -94,6 +94,10 @@ func (v *Watcher) count(ctx context.Context, s Step) (of, there int, note string
 			}
 		}
 		return 1, there, note, nil
+	case *Gap:
+		return 1, 0, "", nil
+	case *Install:
+		return 1, whole(filepath.Join(v.w.checkpoint(s.arm), weights.SidecarName)), "", nil
 	case *Train:
 		dir := v.w.checkpoint(s.arm)
 		if there = whole(filepath.Join(dir, weights.SidecarName)); there == 0 {

@@ -18,7 +18,7 @@ func TestWatchTellsOfTrainings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Workspace{dir: t.TempDir(), Grid: Grid{Tasks: []envs.Task{task}, Seeds: []int64{1}}}
+	w := NewWorkspace(Grid{Tasks: []envs.Task{task}, Seeds: []int64{1}}, t.TempDir(), Options{})
 	preset, err := LoadPreset("nano", "train.steps=7", "dinowm.steps=9")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os/exec"
@@ -29,10 +30,15 @@ type Options struct {
 	// Devices of the trainings, evaluations and analyses. One may be nil if this run
 	// computes nothing of that kind. For Trainer and Analyser, nil also means that existing
 	// results of any device kind are accepted.
-	Trainer  device.Device
-	Planner  device.Device
-	Analyser device.Device
+	Trainer device.Device
+	Planner device.Device
+	// OtherPlanner plans in the further grids that have another precision than the grid.
+	OtherPlanner device.Device
+	Analyser     device.Device
 
+	// Ahead collects data sets in the background while earlier ones are used, so that a GPU
+	// does not wait for them.
+	Ahead     bool
 	Workers   int                                 // goroutines that simulate and read
 	Batch     int                                 // episodes planned in one batch; 0: as many as fill the device
 	BreakLock bool                                // take locks from owners that the user knows to be gone
@@ -51,7 +57,12 @@ type Workspace struct {
 	dir  string // the results folder
 	Options
 	data, weights string // override the paths of data set and checkpoint, for measurements
+	*session
+}
 
+// session is what a workspace has open. The workspaces of a grid and of its further grids
+// share it.
+type session struct {
 	opened       *openTask                       // the open task; nil if none
 	listing      *cell.Store                     // last listing of the cells; nil once it may be outdated
 	analysisIDs  map[results.AnalysisSpec]string // ids of existing analyses by spec without the device
@@ -62,11 +73,12 @@ type Workspace struct {
 		dev   device.Device
 		world model.World
 	}
+	ahead map[string]*collection // data sets that are being collected in the background, by task
 }
 
 // NewWorkspace returns the workspace of a grid in a results folder. It opens nothing.
 func NewWorkspace(g Grid, dir string, o Options) *Workspace {
-	return &Workspace{Grid: g, dir: dir, Options: o}
+	return &Workspace{Grid: g, dir: dir, Options: o, session: &session{ahead: map[string]*collection{}}}
 }
 
 // openTask is a task's open data set and what its steps share.
@@ -79,6 +91,7 @@ type openTask struct {
 	freeFrames func() error
 	checked    map[string]eval.Arm // arms of checkpoints, by folder
 	assumed    bool                // the note on a default temperature was given
+	origin     string              // of a data set that was given, for cells; "" if this program collected it
 }
 
 // Close closes the data set, frees the model, and removes temporary files of killed
@@ -108,10 +121,11 @@ func (w *Workspace) closeTask() {
 	w.opened = nil
 }
 
-// dataPath returns the path of a task's data set, which may not exist yet.
+// dataPath returns the path of a task's data set, which may not exist yet unless it was
+// given.
 func (w *Workspace) dataPath(task string) string {
-	if w.data != "" {
-		return w.data
+	if path := cmp.Or(w.data, w.Grid.Data[task]); path != "" {
+		return path
 	}
 	return results.Folder(w.dir).Data(task)
 }
@@ -191,6 +205,11 @@ func (w *Workspace) open(task envs.Task) (*openTask, error) {
 		return nil, err
 	}
 	w.opened = &openTask{Task: task, file: file, checked: map[string]eval.Arm{}}
+	if w.Grid.Data[task.Spec.Name] != "" {
+		if w.opened.origin = originOf(file, task.Spec.Name); w.opened.origin == results.OriginCollected {
+			w.opened.origin = "" // as in the cells on a data set that the grid collected
+		}
+	}
 	return w.opened, nil
 }
 
@@ -207,7 +226,9 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 
 // job returns an arm's evaluation on a task's sets, without a solver.
 func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
-	return eval.Job{Task: t.Task, Data: t.data, Arm: a, Rules: w.Grid.Rules, Sets: sets, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
+	rules := w.Grid.Rules
+	rules.Origin = t.origin
+	return eval.Job{Task: t.Task, Data: t.data, Arm: a, Rules: rules, Sets: sets, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 
 // describe returns the arm of a checkpoint without loading its weights. The error wraps
