@@ -393,3 +393,43 @@ func TestRate(t *testing.T) {
 		t.Errorf("the last step's rate is %g", got)
 	}
 }
+
+// Adam at a constant rate, as in the paper (docs/sources.md#optimiser). In step 1 the
+// moments are the gradient g and its square, both corrected, so that a parameter moves
+// by lr*g/(|g|+eps). The decay is part of g. AdamW's first step, at rate 0, has the
+// gradient without it.
+func TestAdam(t *testing.T) {
+	o := options(t, "scale")
+	o.Config.Clip, o.Config.WeightDecay = 0, 0.25
+	step := func(adam bool) (before, after, grad []float64) {
+		o.Config.Adam = adam
+		trial, err := NewTrial(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trial.Free()
+		params := trial.t.model.Params()
+		before, after, grad = make([]float64, params.Len()), make([]float64, params.Len()), make([]float64, params.Len())
+		o.Dev.Download64(before, params.Value)
+		if err := trial.Step(); err != nil {
+			t.Fatal(err)
+		}
+		o.Dev.Download64(after, params.Value)
+		o.Dev.Download64(grad, params.Grad)
+		for _, n := range []int{0, 1, 500, 999} {
+			if r := trial.t.rate(n); adam && r != o.Config.LR {
+				t.Errorf("rate %g in step %d", r, n)
+			}
+		}
+		return before, after, grad
+	}
+	_, _, plain := step(false)
+	before, after, grad := step(true)
+	for i, w := range before {
+		g := plain[i] + 0.25*w
+		want := w - o.Config.LR*g/(math.Abs(g)+1e-8)
+		if math.Abs(grad[i]-g) > 1e-12 || math.Abs(after[i]-want) > 1e-9 {
+			t.Fatalf("parameter %d: gradient %g, want %g; value %g, want %g", i, grad[i], g, after[i], want)
+		}
+	}
+}
