@@ -87,7 +87,8 @@ func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (r
 	}
 	r := recipe{g, p.Train}
 	if own := s.Training(); own != (model.Schedule{}) {
-		r.Train.Schedule = own
+		// The paper's text describes the training of [train], not that of other families.
+		r.Train.Schedule, r.Train.Adam, r.Train.PredictionSum = own, false, false
 	}
 	return r, nil
 }
@@ -345,6 +346,7 @@ func (p *Preset) TasksNamed() (tasks []string) {
 	for _, byTask := range p.Train.Weights {
 		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
 	}
+	tasks = slices.AppendSeq(tasks, maps.Keys(p.Train.QByTask))
 	for _, f := range p.Grid.Also {
 		tasks = append(tasks, f.Tasks...)
 	}

@@ -11,6 +11,10 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
+
+	"scalewm/envs"
+	"scalewm/model"
+	"scalewm/model/train"
 )
 
 // A preset file has the values of the one that it starts from except for its own keys,
@@ -119,14 +123,55 @@ func TestPrintedIsPaperButForTheSwitches(t *testing.T) {
 			got[key] = [2]string{paper[key], printed[key]}
 		}
 	}
-	want := map[string][2]string{"train.correlation": {"authors", "paper"}, "train.aux_loss": {"authors", "paper"}, "eval.tiers": {"[T1 T2 T3 T4 T5]", "[T1 T2p T3 T4 T5]"}}
+	want := map[string][2]string{
+		"train.correlation": {"authors", "paper"}, "train.aux_loss": {"authors", "paper"}, "eval.tiers": {"[T1 T2 T3 T4 T5]", "[T1 T2p T3 T4 T5]"},
+		"model.linear_projector": {"", "true"}, "train.adam": {"", "true"}, "train.distinct_pairs": {"", "true"}, "train.pooled_sigreg": {"", "true"},
+		"train.prediction_sum": {"", "true"}, "train.q_by_task.reacher": {"", "half"}, "train.q_by_task.cube": {"", "half"},
+	}
 	if d := cmp.Diff(want, got); d != "" || len(paper) > len(printed) {
 		t.Error(d, slices.Sorted(maps.Keys(paper)))
 	}
 	if d := cmp.Diff(paper, load("printed", "reading=authors")); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(paper, load("paper", "reading=paper", "train.correlation=authors", "train.aux_loss=authors", `eval.tiers=["T1","T2","T3","T4","T5"]`)); d != "" {
+	// A change after the reading is one switch alone.
+	delete(printed, "train.adam")
+	if d := cmp.Diff(printed, load("paper", "reading=paper", "train.adam=false")); d != "" {
 		t.Error(d)
+	}
+}
+
+// The states q of the trainings have the numbers that the paper prints, by task
+// (docs/sources.md#task-state-q).
+func TestPrintedStates(t *testing.T) {
+	p, err := LoadPreset("printed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for task, want := range map[string]int{"pusht": 6, "reacher": 2, "cube": 5, "tworoom": 2, "pointmaze": 2} {
+		a := arm{task: lookUp(t, envs.Lookup, task)[0], method: model.MethodOf("scale")}
+		o, err := Training{Preset: a.preset(*p), Task: a.task, Method: a.method}.Options(nil, train.Options{}, 0)
+		if err != nil || len(o.Task.Q.Parts) != want {
+			t.Errorf("%s: %d numbers, want %d: %v", task, len(o.Task.Q.Parts), want, err)
+		}
+	}
+	// A state chosen for an arm replaces the one of its task.
+	a := arm{task: lookUp(t, envs.Lookup, "cube")[0], variant: variant{q: "native"}}
+	if q := a.preset(*p).Train; q.Q != "native" || q.QByTask != nil || p.Train.QByTask["cube"] != "half" {
+		t.Errorf("%+v", q)
+	}
+}
+
+// The paper's text describes LeWM's training: that of DINO-WM keeps its schedule and loss.
+func TestReadingLeavesDinoWM(t *testing.T) {
+	p, err := LoadPreset("printed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, adam := range map[string]bool{"lewm": true, "dinowm-random": false} {
+		r, err := p.recipe(model.MethodOf(method), 2, nil)
+		if err != nil || r.Train.Adam != adam || r.Train.PredictionSum != adam {
+			t.Errorf("%s: %+v, %v", method, r.Train, err)
+		}
 	}
 }

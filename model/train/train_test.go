@@ -100,6 +100,15 @@ func options(t *testing.T, method string) Options {
 	}
 }
 
+// printed is options as in the paper's text (docs/protocol.md#paper-code-and-this-program).
+func printed(t *testing.T, method string) Options {
+	o := options(t, method)
+	o.Model = tiny(func(c *lewm.Config) { c.Projector = 0 })
+	o.Config.Adam = true
+	o.Config.Numbers = objective.Numbers{Directions: 16, Pairs: 32, Correlation: "paper", AuxLoss: "paper", PredictionSum: true, PooledSIGReg: true, DistinctPairs: true}
+	return o
+}
+
 // tiny returns the tests' model, modified by change.
 func tiny(change func(*lewm.Config)) lewm.Config {
 	c := lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
@@ -161,6 +170,11 @@ var learners = model.MethodNames(func(m model.Method) bool { return m.Trained() 
 
 // A training that is interrupted after any step and resumed ends with the same bytes.
 func TestResume(t *testing.T) {
+	t.Run("authors", func(t *testing.T) { checkResume(t, options) })
+	t.Run("paper", func(t *testing.T) { checkResume(t, printed) })
+}
+
+func checkResume(t *testing.T, options func(t *testing.T, method string) Options) {
 	for _, method := range learners {
 		whole := options(t, method)
 		mustRun(t, whole)
