@@ -314,8 +314,9 @@ func unknownKey(key string) error {
 	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
 }
 
-// presetKeys returns the keys of the built-in presets.
+// presetKeys returns the keys of the built-in presets and the switches of readings.
 func presetKeys() (keys []string) {
+	keys = slices.Collect(maps.Keys(switches))
 	for _, name := range PresetNames() {
 		text, _ := presets.Files.ReadFile(name + ".toml") // embedded: cannot fail
 		var tree map[string]any

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,43 @@ func TestPrintedStates(t *testing.T) {
 	a := arm{task: lookUp(t, envs.Lookup, "cube")[0], variant: variant{q: "native"}}
 	if q := a.preset(*p).Train; q.Q != "native" || q.QByTask != nil || p.Train.QByTask["cube"] != "half" {
 		t.Errorf("%+v", q)
+	}
+}
+
+// The table of docs/protocol.md names exactly the keys that a reading sets in its rows with
+// an R, and no key that presets do not have.
+func TestSwitchesInTheTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Paper, code and this program")
+	known := presetKeys()
+	var named []string
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 5 {
+			continue
+		}
+		for i, m := range regexp.MustCompile("`((?:model|train|eval|collect)\\.[a-z_.]+)`").FindAllStringSubmatch(cells[4], -1) {
+			if !slices.Contains(known, m[1]) {
+				t.Errorf("no preset has the key %s", m[1])
+			}
+			if i == 0 && strings.HasPrefix(cells[4], "**R** ") {
+				named = append(named, m[1])
+			}
+		}
+	}
+	slices.Sort(named)
+	if d := cmp.Diff(slices.Sorted(maps.Keys(switches)), slices.DeleteFunc(named, func(key string) bool { return key == "eval.tiers" })); d != "" {
+		t.Error(d)
+	}
+	p, err := LoadPreset("nano")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.change("train.adamm=true"); err == nil || !strings.Contains(err.Error(), `did you mean "train.adam"?`) {
+		t.Error(err)
 	}
 }
 
