@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -38,6 +39,11 @@ type Claim struct {
 	// "down", "same" (within Margin of 0), "> x", "< x", or a number (within Margin of it).
 	Want   map[string]string `json:"want"`
 	Margin float64           `json:"margin"`
+	// PublishedSize is set if the claim is about the size of a number, which depends on that
+	// of the models. Counted is set if its numbers are counted, without chance: they need no
+	// interval.
+	PublishedSize bool `json:"published_size"`
+	Counted       bool `json:"counted"`
 	// Make lists the flags with which `reproduce` computes the missing cells.
 	Make string `json:"make"`
 }
@@ -106,358 +112,65 @@ type Finding struct {
 	Evidence []Evidence
 }
 
-// evidence computes the numbers that decide a claim with a certain measure, for A and
-// one B, from the blocks of a group. It returns a number without a value for each one
-// that the folder cannot give, so that the verdict stays Undecided.
-type evidence func(t *Table, g Group, c Claim, b results.Arm) []Number
-
-// evidences maps the measures of claims.json to their evidence.
-var evidences = map[string]evidence{
-	"averages": func(t *Table, g Group, c Claim, b results.Arm) []Number { return t.averages(g, c, b, PaperSolvers) },
-	"icem": func(t *Table, g Group, c Claim, b results.Arm) []Number {
-		return t.averages(g, c, b, []string{results.ICEM})
-	},
-	"tiers":              (*Table).tiers,
-	"tasks":              (*Table).tasks,
-	"selection":          (*Table).selection,
-	"alignment":          ofCheckpoints(Spearman, "bootstrap of episodes", rho),
-	"ranking":            (*Table).ranking,
-	"rollout error":      (*Table).rolloutError,
-	"worst component":    (*Table).worstComponent,
-	"leading variance":   ofMeasure("leading_variance"),
-	"leading components": ofMeasure("r2_of_leading"),
-	"all components":     ofMeasure(R2("ridge", 0, "mean")),
-	"training time":      ratioOf("epoch_seconds_ratio", measureOf("epoch_seconds").of),
-	"planning time":      ratioOf("plan_seconds_ratio", planTime),
-	"planning work":      ratioOf("plan_flop_ratio", ofCost(func(c *results.Cost) float64 { return c.Tiers[len(c.Tiers)-1].FLOP })),
-}
-
 // findings decides all claims by the numbers of a group, and adds these numbers to the
-// table.
+// table. In a folder with a single task the claims are about this task.
 func (t *Table) findings(g Group) (out []Finding) {
 	for _, c := range PaperClaims {
 		f := Finding{Claim: c}
-		for _, b := range c.B {
-			for _, n := range evidences[c.Measure](t, g, c, b) {
-				// A number with a solver belongs to a block, and has the settings of the block.
-				if n.Solver == "" {
-					n.Settings = g.Name
-				}
-				f.Evidence = append(f.Evidence, Evidence{t.add(n), Undecided})
-			}
+		if tasks := Tasks(g.Blocks); len(tasks) == 1 && slices.Contains(c.Tasks(), tasks[0]) {
+			f.Claim.Claim = "On " + words.Task(tasks[0]) + ": " + c.Claim
+			f.Want = map[string]string{tasks[0]: cmp.Or(c.Want[tasks[0]], c.Want["*"])}
 		}
-		var stands []Verdict
-		for i := range f.Evidence {
-			e := &f.Evidence[i]
-			// A task-independent number has the task "", which only the key "*" covers.
-			if allowed, _ := c.Allows(e.Task); !e.Missing() {
-				e.Stand = e.Estimate().Stand(allowed, len(f.Evidence))
+		for _, n := range evidences[c.Measure](t, g, f.Claim) {
+			// A number with a solver belongs to a block, and has the settings of the block.
+			if n.Solver == "" {
+				n.Settings = g.Name
 			}
-			stands = append(stands, e.Stand)
+			f.Evidence = append(f.Evidence, Evidence{t.add(n), Undecided})
 		}
-		f.Verdict = c.Need.Decide(stands)
+		f.decide(t)
 		out = append(out, f)
 	}
 	return out
 }
 
-// Claimed is the prefix of the What of numbers that decide claims. They are differences
-// of two arms whose unit is the training seed if there are several, and otherwise the
-// unit of the corresponding test.
-const Claimed = "claimed_"
-
-// claimed returns a paired difference that a claim is about. The interval of d covers
-// the choice of episodes only. With several training seeds, whose differences are in
-// seeds, the interval is over seeds instead, because the claim is about methods rather
-// than about single checkpoints.
-func claimed(what string, at Place, a, b results.Arm, d *Difference, seeds []float64) Number {
-	n := Number{What: Claimed + what, Place: at, Of: a, Minus: b}
-	switch {
-	case d == nil:
-	case len(seeds) > 1:
-		n = n.put(MeanOf(seeds))
-		n.N, n.Unit = len(seeds), "training seed"
-	default:
-		n = n.put(Estimate{d.Diff, d.Lo, d.Hi})
-		n.N, n.Unit, n.How = d.N, "episode", d
-	}
-	return n
-}
-
-// averages returns the difference for every task and each of the solvers, averaged over
-// tiers.
-func (t *Table) averages(g Group, c Claim, b results.Arm, solvers []string) (out []Number) {
-	for _, task := range c.Tasks() {
-		for _, solver := range solvers {
-			out = append(out, average(g, Place{Task: task, Solver: solver}, c.A, b))
+// decide sets the verdicts on the numbers and on the claim.
+func (f *Finding) decide(t *Table) {
+	var stands []Verdict
+	oneSeed := false
+	for i := range f.Evidence {
+		e := &f.Evidence[i]
+		allowed, known := f.Allows(e.Task)
+		if !known { // a number over all tasks
+			allowed, _ = f.Allows(f.Tasks()[0])
 		}
-	}
-	return out
-}
-
-// average returns the difference of a and b in the block of a task and solver, or a
-// number without a value if no block compares them.
-func average(g Group, at Place, a, b results.Arm) Number {
-	for _, block := range g.Blocks {
-		for _, p := range block.Pairs {
-			if block.Task == at.Task && block.Solver == at.Solver && p.Of == a && p.Minus == b {
-				_, seeds := seedPoints(map[string]*Block{at.Solver: block}, []string{at.Solver}, a, b)
-				n := claimed(Diff, at, a, b, p.Mean, seeds)
-				n.Settings, n.From = block.Settings, union(block.ids(a, block.Averaged()), block.ids(b, block.Averaged()))
-				return n
-			}
+		x := e.Estimate()
+		if f.Counted {
+			x.Lo, x.Hi = x.Value-point, x.Value+point
 		}
-	}
-	return claimed(Diff, at, a, b, nil, nil)
-}
-
-// tiers returns the difference at each tier, averaged over tasks and solvers. The unit
-// is the evaluation set. It is the training seed if all cells have the same seeds, at
-// least two. The note counts the cells.
-func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
-	for _, tier := range PaperTiers {
-		var cells []map[string]float64
-		bySeed := map[int][]float64{}
-		n := claimed(Diff, Place{Tier: tier}, c.A, b, nil, nil)
-		for _, block := range g.Blocks {
-			d := t.setDifferences(block, tier, c.A, b)
-			if len(d) == 0 || !slices.Contains(PaperSolvers, block.Solver) {
-				continue
-			}
-			cells, n.From = append(cells, d), union(n.From, block.ids(c.A, []string{tier}), block.ids(b, []string{tier}))
-			seeds, x := seedPoints(map[string]*Block{block.Solver: block}, []string{block.Solver}, c.A, b, block.Solver+" "+tier)
-			for i, seed := range seeds {
-				bySeed[seed] = append(bySeed[seed], x[i])
-			}
+		switch {
+		case e.Missing():
+		case f.PublishedSize && !t.publishedSize(e.From):
+			e.Notes = append(slices.Clip(e.Notes), "not with the published preset")
+		default:
+			e.Stand = x.Stand(allowed, len(f.Evidence))
 		}
-		if test, ok := TestSets(cells); ok {
-			n = n.put(MeanOf(test.Points))
-			n.N, n.Unit = len(test.Sets), "set"
-			var x []float64
-			// Only seeds that every cell has: the means of seeds are over equal cells.
-			for _, v := range bySeed {
-				if len(v) == len(cells) {
-					x = append(x, mean(v))
-				}
-			}
-			// The map's order is random. Sorting makes the rounding of the sum reproducible.
-			if slices.Sort(x); len(x) > 1 {
-				n = n.put(MeanOf(x))
-				n.N, n.Unit = len(x), "training seed"
-			}
-			n.Notes = []string{words.Count(test.Cells, "cell")}
+		// Costs do not depend on the weights, so that one training is enough for them.
+		if e.Unit != "task" && !(e.Unit == "training seed" && e.N > 1) {
+			oneSeed = true
 		}
-		out = append(out, n)
+		stands = append(stands, e.Stand)
 	}
-	return out
-}
-
-// tasks returns the difference of each task over all its cells, paired episode by
-// episode.
-func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
-	for _, task := range c.Tasks() {
-		var d *Difference
-		var seeds []float64
-		var from []string
-		if n := t.Find(Number{What: SetDiff, Place: Place{Task: task, Settings: g.Name}, Of: c.A, Minus: b}); n != nil {
-			d, from = n.How.(*SetTest).Pooled, n.From
-			_, seeds = seedPoints(testBlocks(g.Blocks, task), PaperSolvers, c.A, b)
-		}
-		out = append(out, claimed(SetDiff, Place{Task: task}, c.A, b, d, seeds))
-		out[len(out)-1].From = from
-	}
-	return out
-}
-
-// selection is like tasks, with gradient descent as a fourth solver, for the claims
-// about state selection.
-func (t *Table) selection(g Group, c Claim, b results.Arm) (out []Number) {
-	for _, task := range c.Tasks() {
-		of := testBlocks(g.Blocks, task)
-		n, ok := t.setTest(of, fourSolvers, c.A, b, Options{})
-		var d *Difference
-		if ok {
-			d = n.How.(*SetTest).Pooled
-		}
-		_, seeds := seedPoints(of, fourSolvers, c.A, b)
-		out = append(out, claimed(StateDiff, Place{Task: task}, c.A, b, d, seeds))
-		out[len(out)-1].From = n.From
-	}
-	return out
-}
-
-// checkpointsWith returns the checkpoints checkpointsWith an arm on a task for which number is not NaN, one for
-// each training seed and data set.
-func (t *Table) checkpointsWith(task string, arm results.Arm, number func(*Checkpoint) float64) (out []*Checkpoint) {
-	type place struct {
-		seed int
-		data string
-	}
-	seen := map[place]bool{}
-	for _, c := range t.Checkpoints(task) {
-		if p := (place{c.Seed, c.Data}); c.Arm == arm && !math.IsNaN(number(c)) && !seen[p] {
-			seen[p] = true
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// checkpointPairs pairs the checkpoints of two arms that have the same training seed and data set.
-// It returns one pair for each seed.
-func (t *Table) checkpointPairs(task string, a, b results.Arm, number func(*Checkpoint) float64) (out [][2]*Checkpoint) {
-	seeds := map[int]bool{}
-	for _, x := range t.checkpointsWith(task, a, number) {
-		for _, y := range t.checkpointsWith(task, b, number) {
-			if x.Seed == y.Seed && x.Data == y.Data && !seeds[x.Seed] {
-				seeds[x.Seed] = true
-				out = append(out, [2]*Checkpoint{x, y})
-			}
-		}
-	}
-	return out
-}
-
-// ofCheckpoints returns the evidence of a number of single checkpoints: its difference
-// or, with several training seeds, the mean difference over them. The note is attached
-// to the number of a single checkpoint, and says where its interval comes from.
-func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidence {
-	return func(t *Table, _ Group, c Claim, b results.Arm) (out []Number) {
-		for _, task := range c.Tasks() {
-			var diffs []Estimate
-			var from []string
-			for _, x := range t.checkpointPairs(task, c.A, b, func(c *Checkpoint) float64 { return number(c).Value }) {
-				diffs, from = append(diffs, number(x[0]).Minus(number(x[1]))), union(from, x[0].ids, x[1].ids)
-			}
-			out = append(out, overTrainings(Number{What: Claimed + what, Place: Place{Task: task}, Of: c.A, Minus: b, From: from}, diffs, note))
-		}
-		return out
+	if f.Verdict = f.Need.Decide(stands); f.Verdict == Holds && oneSeed {
+		f.Verdict = HoldsHere
 	}
 }
 
-// ofMeasure is ofCheckpoints for a measure without an interval. Only several training
-// seeds give it one.
-func ofMeasure(what string) evidence {
-	return ofCheckpoints(what, "no interval", func(c *Checkpoint) Estimate { return pointEstimate(measureOf(what).of(c)) })
-}
-
-// overTrainings sets n to the mean of x over training seeds or, if there is only one,
-// to that estimate with the note.
-func overTrainings(n Number, x []Estimate, note string) Number {
-	if len(x) == 0 {
-		return n
-	}
-	n.N, n.Unit = len(x), "training seed"
-	if len(x) == 1 {
-		if note != "" {
-			n.Notes = []string{note}
-		}
-		return n.put(x[0])
-	}
-	var values []float64
-	for _, e := range x {
-		values = append(values, e.Value)
-	}
-	return n.put(MeanOf(values))
-}
-
-// worstComponent returns, for each arm and task, the smallest R² of a component of the
-// state. It is a value of each arm instead of a difference.
-func (t *Table) worstComponent(_ Group, c Claim, b results.Arm) (out []Number) {
-	worst := measureOf("r2_of_worst").of
-	for _, arm := range []results.Arm{c.A, b} {
-		for _, task := range c.Tasks() {
-			n := Number{What: Claimed + "r2_of_worst", Place: Place{Task: task}, Of: arm}
-			var least []Estimate
-			// Any checkpoint with probes counts, even if the R² itself is not finite.
-			for _, x := range t.checkpointsWith(task, arm, func(c *Checkpoint) float64 {
-				if c.Probe == nil {
-					return math.NaN()
-				}
-				return 0
-			}) {
-				least, n.From = append(least, pointEstimate(worst(x))), union(n.From, x.ids)
-			}
-			out = append(out, overTrainings(n, least, "no interval"))
-		}
-	}
-	return out
-}
-
-// ranking returns the differences of Kendall's τ, paired by start.
-func (t *Table) ranking(_ Group, c Claim, b results.Arm) []Number {
-	return t.byStart(Tau, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Tau })
-}
-
-// rolloutError returns the differences of the rollout error, paired by start. Each
-// error is divided by the scale of its own model's latents, since errors in different
-// latent spaces are not comparable.
-func (t *Table) rolloutError(_ Group, c Claim, b results.Arm) []Number {
-	return t.byStart(RolloutError, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Error / r.Scale })
-}
-
-// byStart returns the mean difference of a number of rollouts, paired by start. With
-// one training seed the start is the unit. With several the seed is the unit, and its
-// value is the mean over its starts.
-func (t *Table) byStart(what string, c Claim, b results.Arm, number func(r *results.Rollout, i int) float64) (out []Number) {
-	for _, task := range c.Tasks() {
-		n := Number{What: Claimed + what, Place: Place{Task: task}, Of: c.A, Minus: b}
-		var seeds []Estimate
-		starts := 0
-		for _, x := range t.checkpointPairs(task, c.A, b, measureOf("rollout_starts").of) {
-			var diffs []float64
-			for i, s := range x[0].Rollout.PerStart {
-				for j, o := range x[1].Rollout.PerStart {
-					if s.Start == o.Start {
-						diffs = append(diffs, number(x[0].Rollout, i)-number(x[1].Rollout, j))
-					}
-				}
-			}
-			if starts = len(diffs); starts > 0 {
-				seeds, n.From = append(seeds, MeanOf(diffs)), union(n.From, x[0].ids, x[1].ids)
-			}
-		}
-		out = append(out, overTrainings(n, seeds, words.Count(starts, "start")))
-	}
-	return out
-}
-
-// ratioOf returns the evidence of the ratio of two checkpoints' costs, averaged over
-// tasks. The task is the unit of its interval.
-func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
-	return func(t *Table, _ Group, c Claim, b results.Arm) []Number {
-		n := Number{What: Claimed + what, Of: c.A, Minus: b, Unit: "task"}
-		var ratios []float64
-		for _, task := range c.Tasks() {
-			positive := func(c *Checkpoint) float64 {
-				if v := cost(c); v > 0 {
-					return v
-				}
-				return math.NaN()
-			}
-			// The first seed is enough: cost does not depend on the weights.
-			if all := t.checkpointPairs(task, c.A, b, positive); len(all) > 0 {
-				x := all[0]
-				ratios, n.From = append(ratios, cost(x[0])/cost(x[1])), union(n.From, x[0].ids, x[1].ids)
-			}
-		}
-		if n.N = len(ratios); n.N > 0 {
-			n = n.put(MeanOf(ratios))
-		}
-		if n.N == 1 {
-			n.Notes = []string{"no interval"}
-		}
-		return []Number{n}
-	}
-}
-
-// planTime returns the seconds that one plan takes, summed over tiers: the last entry
-// of Plans is this sum.
-func planTime(c *Checkpoint) float64 {
-	return ofTimes(func(t *results.CostTimes) float64 {
-		if len(t.Plans) == 0 {
-			return math.NaN()
-		}
-		return t.Plans[len(t.Plans)-1].Seconds
-	})(c)
+// publishedSize reports whether all checkpoints behind the cells or analyses were trained
+// with the preset of the paper.
+func (t *Table) publishedSize(from []string) bool {
+	return !slices.ContainsFunc(from, func(id string) bool {
+		preset := t.Trained[t.weightsOf[id]].Preset
+		return t.weightsOf[id] != "" && preset != "paper" && preset != "paper-main" && preset != "printed"
+	})
 }

@@ -265,9 +265,17 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 // change is a column with the change of a number against the baseline (see changed).
 func change(head, what string) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
-		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
+		row.What, row.Minus = what+"_change", changedFrom(t, row.Source)
 		return shown(t.Find(row), changed)
 	}}
+}
+
+// changedFrom returns the arm against which changes from a source are.
+func changedFrom(t *infer.Table, source string) results.Arm {
+	if source == infer.Ours {
+		return t.Baseline
+	}
+	return results.Arm{Method: model.Baseline}
 }
 
 // changed formats a change: in percent, or marked with Δ if it is a difference (see infer's
@@ -282,11 +290,11 @@ func changed(n *infer.Number) doc.Field {
 // rolloutTable has the quality of predictions, and its change against the baseline.
 func (r *Report) rolloutTable(task string, all []*infer.Checkpoint, rows []infer.Number) doc.Table {
 	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model, mean ± SD over training seeds if there are several. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
-		"τ measures how similarly predicted and reached latents order the candidates; the last two compare latents with the distance from the goal in the simulator. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
+		"τ measures how similarly predicted and reached latents order the candidates; the last two compare latents with the distance from the goal in the simulator. Changes are against "+words.Arm(r.Baseline)+
 		" of the same training seed, p is Wilcoxon's over the starts of one seed; the paper's p is from its authors' files.",
 		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, spreadOf(4)), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, spreadOf(4)), change("Change", infer.Tau),
 		column{"p", func(t *infer.Table, row infer.Number) doc.Field {
-			row.What, row.Minus = infer.Tau+"_change", results.Arm{Method: model.Baseline}
+			row.What, row.Minus = infer.Tau+"_change", changedFrom(t, row.Source)
 			return shown(t.Find(row), pvalue)
 		}}, number("Encoded, physical τ", "tau_of_encoded", spreadOf(4)), number("Predicted, physical τ", "tau_of_predicted", spreadOf(4)))
 	for i, row := range rows {

@@ -9,7 +9,6 @@ import (
 	"scalewm/eval/report/doc"
 	"scalewm/eval/results"
 	"scalewm/eval/words"
-	"scalewm/model"
 )
 
 // This file shows our numbers in the layout of the paper's tables, with the paper's below.
@@ -170,15 +169,18 @@ func (r *Report) analysed() (tasks []string, methods []infer.Number) {
 }
 
 // measuredOn returns a number of a method on a task, over its training seeds, and the
-// paper's, or nil.
+// paper's, or nil. A number may be a change.
 func (r *Report) measuredOn(task, what string, method infer.Number) (ours, paper *infer.Number) {
+	there := infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: task}, Of: method.Of}
 	for _, m := range byMethod(r.Checkpoints(task)) {
 		if m.Of == method.Of && m.Settings == method.Settings {
-			m.What, m.Minus = what, method.Minus
+			if m.What = what; strings.HasSuffix(what, "_change") {
+				m.Minus, there.Minus = changedFrom(r.Table, infer.Ours), changedFrom(r.Table, infer.Paper)
+			}
 			ours = r.Find(m)
 		}
 	}
-	return ours, r.Find(infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: task}, Of: method.Of, Minus: method.Minus})
+	return ours, r.Find(there)
 }
 
 // alignmentTable has the alignment of latent and state distances on all tasks.
@@ -196,8 +198,7 @@ func (r *Report) alignmentTable() doc.Table {
 // baseline.
 func (r *Report) rolloutOverTasks() doc.Table {
 	tasks, methods := r.analysed()
-	base := results.Arm{Method: model.Baseline}
-	t := acrossTasks(tasks, "rollouts", "Quality of predictions, mean ± SD over training seeds if there are several, and in parentheses the change against "+words.Arm(base)+
+	t := acrossTasks(tasks, "rollouts", "Quality of predictions, mean ± SD over training seeds if there are several, and in parentheses the change against "+words.Arm(r.Baseline)+
 		" of the same seed, as the paper's table tab:rollout-probe: lower errors and higher τ are better.", "Measure")
 	for _, measure := range []struct {
 		title, what string
@@ -205,7 +206,6 @@ func (r *Report) rolloutOverTasks() doc.Table {
 	}{{"Rollout error", infer.RolloutError, true}, {"Kendall's τ", infer.Tau, false}} {
 		addMethods(&t, tasks, []string{measure.title}, methods, measure.lower, func(task string, m infer.Number) (doc.Field, doc.Field) {
 			ours, paper := r.measuredOn(task, measure.what, m)
-			m.Minus = base
 			change, published := r.measuredOn(task, measure.what+"_change", m)
 			field := func(n, change *infer.Number) doc.Field {
 				f := shown(n, spreadOf(4))
@@ -442,8 +442,9 @@ func (r *Report) compute() []doc.Section {
 		}
 		return words.Task(n.Task)
 	})
-	training := r.view("cost-training", "What training costs: times on the machine of each row, comparable within one machine only (the authors' is an A100); operations are those of matrix multiplications, counted instead of measured.",
-		anyTask, method, source, number("Parameters", "parameters", grouped), number("Batch", "batch", grouped), number("Steps a second", "steps_per_second", digits), number("Seconds an epoch", "epoch_seconds", digits), number("GFLOP a step", "gflop_of_step", digits))
+	training := r.view("cost-training", "What training costs: times on the machine of each row, comparable within one machine only (the authors' is an A100); operations are those of matrix multiplications, counted instead of measured. A step encodes its frames, also where a training caches the features of a frozen encoder.",
+		anyTask, method, source, number("Parameters", "parameters", grouped), number("Batch", "batch", grouped), number("Steps a second", "steps_per_second", digits), number("Steps a second, features cached", "steps_per_second_on_features", digits),
+		number("Seconds an epoch", "epoch_seconds", digits), number("GFLOP a step", "gflop_of_step", digits))
 	columns := []column{anyTask, method, source}
 	for _, tier := range infer.PaperTiers {
 		columns = append(columns, at(tier+", s", infer.PlanSeconds, tier, digits))

@@ -42,7 +42,6 @@ import (
 	"scalewm/eval/report/doc"
 	"scalewm/eval/results"
 	"scalewm/eval/words"
-	"scalewm/model"
 )
 
 // Report is the table of numbers of a results folder, with the views of it.
@@ -55,15 +54,11 @@ type Report struct {
 	arms []results.Arm // in the order of their colours
 }
 
-// Of returns the report of a folder's contents. It returns the errors of infer.Infer. In a
-// folder without the baseline no claim of the paper can be decided, and the report has none.
+// Of returns the report of a folder's contents. It returns the errors of infer.Infer.
 func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	t, err := infer.Infer(c, o)
 	if err != nil {
 		return nil, err
-	}
-	if !slices.ContainsFunc(infer.ArmsOf(t.Blocks), func(a results.Arm) bool { return a.Entry().Name == model.Baseline }) {
-		t.Claims = nil
 	}
 	return &Report{Table: t, arms: palette(t)}, nil
 }
