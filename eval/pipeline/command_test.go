@@ -1,9 +1,13 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"testing"
 
 	"scalewm/eval/results"
+	"scalewm/eval/results/resultstest"
+	"scalewm/model"
+	"scalewm/model/weights"
 )
 
 // Commands have the preset, device, protocol and seeds of the folder's run, and whatever
@@ -46,5 +50,45 @@ func TestContinued(t *testing.T) {
 		if got := continued(c.dir, &results.Contents{Cells: c.cells, Trained: c.trained})(c.flags); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
+	}
+}
+
+// What a training's sidecar says is added for weights that the cells do not describe. The
+// numbers are those of nano.toml. Unreadable sidecars are left to others.
+func TestAddTrained(t *testing.T) {
+	nano, err := LoadPreset("nano")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := nano.recipe(model.MethodOf("scale"), 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, hash := range []string{"aa", "bb"} {
+		side := weights.Sidecar{Kind: model.FamilyLeWM, SHA256: hash, Method: "scale", Step: 1000, Data: "data"}
+		for v, into := range map[any]*json.RawMessage{&r.Model: &side.Config, &r.Train: &side.Train} {
+			if *into, err = json.Marshal(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := json.Marshal(side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resultstest.Put(t, dir+"/shard/train/tworoom-scale-s1-"+hash+"/"+weights.SidecarName, string(text))
+	}
+	resultstest.Put(t, dir+"/train/tworoom-aux-s1/"+weights.SidecarName, "{")
+	known := results.Trained{Steps: 7}
+	trained := map[string]results.Trained{"bb": known}
+	if err := addTrained(t.Context(), dir, trained); err != nil {
+		t.Fatal(err)
+	}
+	x := trained["aa"]
+	if x.Preset != "nano" || x.FrameSize != 64 || x.Steps != 1000 || x.Batch != 64 || x.Data != "data" || x.Parameters < 100_000 {
+		t.Errorf("%+v", x)
+	}
+	if len(trained) != 2 || trained["bb"] != known {
+		t.Errorf("%+v", trained)
 	}
 }

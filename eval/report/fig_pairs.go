@@ -12,9 +12,9 @@ import (
 
 // forestRow returns the line of a paired difference in a forest plot.
 func (r *Report) forestRow(n *infer.Number, label string) doc.ForestRow {
-	value, lo, hi := infer.Or(n.Value), infer.Or(n.Lo), infer.Or(n.Hi)
-	row := doc.ForestRow{Group: words.Minus(n.Of, n.Minus), Label: label, Value: value, Lo: lo, Hi: hi, Class: r.class(n.Of), Mark: r.mark(n.Of),
-		Columns: []string{words.Signed(value), words.Interval(lo, hi)}, Tip: words.Signed(value) + " points, " + bounds(n)}
+	e := n.Estimate()
+	row := doc.ForestRow{Group: words.Minus(n.Of, n.Minus), Label: label, Value: e.Value, Lo: e.Lo, Hi: e.Hi, Class: r.class(n.Of), Mark: r.mark(n.Of),
+		Columns: []string{words.Signed(e.Value), interval(n).Text}, Tip: words.Signed(e.Value) + " points, " + bounds(n)}
 	if n.P != nil { // differences over training seeds have none
 		row.Columns = append(row.Columns, words.P(*n.P))
 		row.Tip += ", p " + words.Equals(*n.P)
@@ -35,11 +35,12 @@ func forestFigure(label string, rows []doc.ForestRow, least int) []template.HTML
 	return []template.HTML{doc.Forest(label, heads, func(v float64) string { return strings.TrimSuffix(words.Signed(v), ".0") }, rows)}
 }
 
-// forest draws all pairs of a block. Pairs with a floor are left out: their large
-// differences would compress all others.
+// forest draws all pairs of a block, over training seeds if there are several. Pairs with
+// a floor are left out: their large differences would compress all others.
 func (r *Report) forest(b *infer.Block) []template.HTML {
 	var rows []doc.ForestRow
 	for _, n := range r.pairs(b) {
+		n = r.overSeeds(n)
 		switch {
 		case n.Of.Floor():
 		case n.Tier == infer.Mean:

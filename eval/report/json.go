@@ -16,11 +16,12 @@ import (
 // JSON is the content of report.json, for other programs. Rates are in percent, and
 // differences of rates in points. Numbers that do not exist are null.
 type JSON struct {
-	Cells    []JSONCell                `json:"cells"`
-	Paired   []JSONPair                `json:"paired"`
-	Claims   []JSONClaim               `json:"claims"`
-	Analyses map[string][]results.Line `json:"analyses"` // in the form of `analyse --json`
-	Numbers  []*infer.Number           `json:"numbers"`  // all numbers; the other lists are parts of it
+	Cells    []JSONCell                 `json:"cells"`
+	Paired   []JSONPair                 `json:"paired"`
+	Claims   []JSONClaim                `json:"claims"`
+	Trained  map[string]results.Trained `json:"trained,omitempty"` // by the hash of the weights
+	Analyses map[string][]results.Line  `json:"analyses"`          // in the form of `analyse --json`
+	Numbers  []*infer.Number            `json:"numbers"`           // all numbers; the other lists are parts of it
 }
 
 // JSONCell is the success of an arm with one training seed at a tier.
@@ -63,7 +64,7 @@ type JSONPair struct {
 type JSONClaim struct {
 	ID      string        `json:"id"` // as in claims.json
 	Claim   string        `json:"claim"`
-	Verdict infer.Verdict `json:"verdict"` // holds, fails or undecided
+	Verdict infer.Verdict `json:"verdict"` // see infer.Verdict
 	Number  string        `json:"number"`  // which one, as in "Two-Room, iCEM"
 	Value   *float64      `json:"value"`
 	Lo      *float64      `json:"lo"`
@@ -80,7 +81,7 @@ const mostFrom = 36
 // JSON returns the content of report.json. Lists are empty instead of nil, so that they
 // are [] in JSON.
 func (r *Report) JSON() JSON {
-	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]results.Line{}}
+	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Trained: r.Trained, Analyses: map[string][]results.Line{}}
 	for _, n := range r.Numbers {
 		// Numbers are shared with the table: change a copy.
 		if len(n.From) > mostFrom {
@@ -116,6 +117,7 @@ func (r *Report) JSON() JSON {
 //	 "cells": [ ... ],      indented
 //	 "paired": [ ... ],     indented
 //	 "claims": [ ... ],     indented
+//	 "trained": { ... },    indented, if it is known
 //	 "analyses": {
 //	  "rank": [
 //	  {"task": ...},        one result per line
