@@ -109,9 +109,9 @@ type Comparison struct {
 	Difference float64 `json:"difference"`
 }
 
-// Compare returns everything of the published set that Source can be compared in: counts,
-// lengths of episodes and figures. q is the task state of the figures "q". missing names
-// the figures for which the data set lacks the columns.
+// Compare compares a data set with the published one in everything that is known: counts,
+// lengths of episodes and figures. q is the task state that the figures "q" are of. missing
+// has a line for each figure whose columns the data set lacks.
 func (p Published) Compare(src Source, q envs.Q) (out []Comparison, missing []string, err error) {
 	add := func(quantity string, here, published float64) {
 		if !math.IsNaN(published) {
@@ -153,28 +153,25 @@ func (p Published) Compare(src Source, q envs.Q) (out []Comparison, missing []st
 // read returns the values that a figure describes, row-major, and the name of each entry of
 // a row.
 func (f Figure) read(src Source, q envs.Q) (rows []float64, names []string, err error) {
-	if f.Of == "q" {
-		for _, part := range q.Parts {
-			names = append(names, "q: "+part)
-		}
-		rows, err = ReadQ(src, q, 0, src.Rows())
-	} else {
-		c, err := FindColumn(src, f.Of)
-		if err != nil {
+	prefix := "q: "
+	if f.Of != "q" {
+		prefix = ""
+		if _, err := FindColumn(src, f.Of); err != nil {
 			return nil, nil, err
 		}
-		for d := range c.Width {
-			names = append(names, fmt.Sprintf("%s[%d]", f.Of, d))
-		}
-		if rows, err = src.Read(f.Of, 0, src.Rows()); err != nil {
+		if q, err = parseQ(src, f.Of); err != nil {
 			return nil, nil, err
 		}
+	}
+	for _, part := range q.Parts {
+		names = append(names, prefix+part)
 	}
 	for _, v := range [][]float64{f.Mean, f.SD, f.Low, f.High} {
-		if err == nil && v != nil && len(v) != len(names) {
-			err = fmt.Errorf("it has %d numbers, the published one %d", len(names), len(v))
+		if v != nil && len(v) != len(names) {
+			return nil, nil, fmt.Errorf("it has %d numbers, the published one %d", len(names), len(v))
 		}
 	}
+	rows, err = ReadQ(src, q, 0, src.Rows())
 	return rows, names, err
 }
 

@@ -86,20 +86,20 @@ func dataAgainst(ctx context.Context, c *command, path, task string, asJSON bool
 // one that the file records, else the only one whose published counts the file has.
 func publishedTask(f *hdf5.File, named string) (t envs.Task, set dataset.Published, err error) {
 	recorded, ok := f.Attr("env")
+	fits := func(s *envs.Spec) bool {
+		switch {
+		case named != "":
+			return s.Name == named
+		case ok:
+			return s.Name == recorded || s.ID == recorded
+		}
+		return dataset.CheckTask(f, s.Name, s.ID, s.ActionDim) == nil && dataset.IsPublished(s.Name, len(f.Episodes()), f.Rows())
+	}
 	for _, name := range envs.Names() {
-		if t, err = envs.Lookup(name); err != nil {
-			return t, set, err
-		}
-		is := name == named
-		if named == "" && ok {
-			is = recorded == name || recorded == t.Spec.ID
-		} else if named == "" {
-			is = dataset.CheckTask(f, name, t.Spec.ID, t.Spec.ActionDim) == nil && dataset.IsPublished(name, len(f.Episodes()), f.Rows())
-		}
-		if !is {
+		if t, err = envs.Lookup(name); err != nil || !fits(t.Spec) {
 			continue
 		}
-		if set, is = dataset.PublishedSet(name); !is {
+		if set, ok = dataset.PublishedSet(name); !ok {
 			return t, set, fmt.Errorf("%w of the task %s (hint: `scalewm sources` lists what is)", errNothingPublished, name)
 		}
 		return t, set, nil

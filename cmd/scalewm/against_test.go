@@ -2,7 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -86,6 +90,87 @@ func TestPublishedCounts(t *testing.T) {
 		if out, errs, code := session("data", verb, path); code != exitDone || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, %s%s", verb, code, out, errs)
 		}
+	}
+}
+
+// The program of make check-published runs each of its steps on a stand-in: a collected data
+// set and a checkpoint in PyTorch's form, a damaged file, a task without a file.
+func TestCheckPublished(t *testing.T) {
+	self, err := exec.LookPath("scalewm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, out := t.TempDir(), t.TempDir()
+	data := filepath.Join(dir, "tworoom.h5")
+	for _, args := range [][]string{
+		{"collect", "tworoom", "--episodes", "6", "--out", data},
+		{"train", "--task", "tworoom", "--method", "untrained", "--data", data, "--preset", "testdata/tiny.toml", "--out", filepath.Join(out, "un")},
+		{"weights", "convert", filepath.Join(out, "un"), filepath.Join(dir, "lewm-tworooms")},
+		{"collect", "pointmaze", "--episodes", "3", "--out", filepath.Join(dir, "pointmaze.h5")},
+	} {
+		if _, errs, code := session(args...); code != exitDone {
+			t.Fatalf("%v: %s", args, errs)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pusht_expert_train.h5"), []byte("nothing"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b, err := exec.Command("../../.ci/check-published", self, dir, out).CombinedOutput()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("a damaged file: %v", err)
+	}
+	for _, row := range []string{
+		"tworoom +sha-256 +FAILED +tworoom.h5 has other bytes", "tworoom +counts +FAILED", "tworoom +contents +ok +.* no problems in 6 episodes",
+		"tworoom +comparison +FAILED +the evaluation sets are not", "tworoom +replay +ok", "tworoom +weights +FAILED +weights.pt has other bytes", "tworoom +T5 +ok +tworoom +.* 100 +[0-9.]+ %",
+		"pusht +contents +FAILED +scalewm: .*signature", "pusht +comparison +FAILED +scalewm: ", "pusht +replay +FAILED +scalewm: ", "pusht +weights +skipped",
+		"pointmaze +sha-256 +skipped +no SHA-256", "pointmaze +comparison +FAILED", "cube +data +skipped +.* has 0 files",
+	} {
+		if !regexp.MustCompile(`(?m)^` + row).Match(b) {
+			t.Errorf("no row %q in\n%s", row, b)
+		}
+	}
+}
+
+// With a program that finds everything published, each step of make check-published passes.
+func TestCheckPublishedPasses(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	stub := filepath.Join(out, "scalewm")
+	for path, text := range map[string]string{
+		stub: `#!/bin/sh
+case "$1 $4" in
+sources*) echo '  file      tworoom.h5: 0.0 MB, SHA-256 '$(printf x | sha256sum | cut -c 1-64); echo '  file      a/weights.pt: size unknown, SHA-256 unknown';;
+data*) echo '  published    7 episodes and 9 rows, as the published set of tworoom'; [ "$5" != tworoom ] || echo 'evaluation set s101 (here 0)  1  1  equal';;
+*) echo done;;
+esac
+`,
+		filepath.Join(dir, "tworoom.h5"): "x", filepath.Join(dir, "cube.h5"): "y",
+		filepath.Join(dir, "pusht1.h5"): "", filepath.Join(dir, "pusht2.h5"): "",
+		filepath.Join(dir, "my-tworoom-run/config.json"): "{}", filepath.Join(dir, "my-tworoom-run/weights.pt"): "z",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := exec.Command("../../.ci/check-published", stub, dir, out).CombinedOutput()
+	for _, row := range []string{
+		"tworoom +sha-256 +ok", "tworoom +counts +ok", "tworoom +comparison +ok +1 evaluation sets", "tworoom +weights +skipped +no SHA-256", "tworoom +T5 +ok +done",
+		"pusht +data +skipped +.* has 2 files", "cube +comparison +FAILED +no evaluation set could be drawn",
+	} {
+		if !regexp.MustCompile(`(?m)^` + row).Match(b) {
+			t.Errorf("no row %q in\n%s", row, b)
+		}
+	}
+	if err == nil {
+		t.Error("a set without evaluation sets passes")
+	}
+	if err := os.Remove(filepath.Join(dir, "cube.h5")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := exec.Command("../../.ci/check-published", stub, dir, out).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, b)
 	}
 }
 
