@@ -51,22 +51,3 @@ func TestMeansOverSeeds(t *testing.T) {
 		t.Errorf("SCALE has one seed: %+v", n)
 	}
 }
-
-// The change of an error is in percent, as in the paper: Push-T .0350 to .0277, -21 %. That
-// of a τ near 0 is a difference.
-func TestChangesAsThePaper(t *testing.T) {
-	table := analysed(nil)
-	for _, c := range []struct {
-		what    string
-		x, base float64
-		value   float64
-		unit    string
-	}{{RolloutError, .0277, .035, 100 * (.0277/.035 - 1), "%"}, {Tau, .1675, -.0029, .1704, ""}, {Tau, .785, .731, 100 * (.785/.731 - 1), "%"}} {
-		n := Number{Place: Place{Task: c.what, Solver: c.unit}, Of: arm(scale), Minus: arm(lewm)}
-		table.change(n, c.what, c.x, c.base, math.NaN())
-		n.What = c.what + "_change"
-		if n := find(t, table, n); math.Abs(*n.Value-c.value) > 1e-9 || n.Unit != c.unit {
-			t.Errorf("%s: %v %s, want %v %s", c.what, *n.Value, n.Unit, c.value, c.unit)
-		}
-	}
-}
