@@ -84,8 +84,11 @@ func (j Job) Spec(name string) results.AnalysisSpec {
 	}
 	// The other analyses do not use these settings. Their cells must stay valid if a
 	// setting changes.
-	if name == results.RolloutAnalysis {
+	switch name {
+	case results.RolloutAnalysis:
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
+	case results.RankAnalysis:
+		s.Interval = results.CopiesApart
 	}
 	return s
 }

@@ -246,8 +246,9 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// The correlation of a bootstrap sample equals that of the data in which each frame
-// is repeated as often as it was drawn, over all pairs of distinct frames.
+// The correlation of a bootstrap sample equals that of the data in which each episode
+// is repeated as often as it was drawn, over all pairs of frames except those of two
+// copies of one episode.
 func TestResampledSpearman(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	n := 24
@@ -267,17 +268,17 @@ func TestResampledSpearman(t *testing.T) {
 		for range counts {
 			counts[r.IntN(len(counts))]++
 		}
-		var copies []int
+		var copies [][2]int // frame, and number of the copy of its episode
 		for i := range n {
-			for range counts[episode[i]] {
-				copies = append(copies, i)
+			for c := range counts[episode[i]] {
+				copies = append(copies, [2]int{i, c})
 			}
 		}
 		var dz, dq []float64
 		std := Standardised(q)
-		for a, i := range copies {
-			for _, j := range copies[a+1:] {
-				if i != j {
+		for a, x := range copies {
+			for _, y := range copies[a+1:] {
+				if i, j := x[0], y[0]; episode[i] != episode[j] || i != j && x[1] == y[1] {
 					dz = append(dz, squared(z.Row(min(i, j)), z.Row(max(i, j))))
 					dq = append(dq, squared(std.Row(min(i, j)), std.Row(max(i, j))))
 				}
@@ -365,6 +366,51 @@ func TestBuckets(t *testing.T) {
 	exact, near := d.spearman(counts), d.resamplers(1)[0].spearman([2][]int{counts, counts})[1]
 	if math.Abs(exact-near) > 1e-6 || exact < 0.1 {
 		t.Errorf("%.12f in buckets, %.12f exactly", near, exact)
+	}
+}
+
+// The interval covers the correlation of the population about as often as it says, and
+// its middle is near the estimate. The population has 20 episodes of 10 frames, which
+// differ little within an episode, and latents that are the state plus noise. Its
+// correlation is the mean over 400 other samples. With pairs of copies of one episode
+// the middle would be 0.11 above the estimate, and all intervals that miss the
+// correlation would be above it.
+func TestIntervalIsCentred(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func() *Distances {
+		const episodes, frames, noise, within = 20, 10, 3, 0.2
+		z, q := Samples[float32]{N: episodes * frames, D: 2}, Samples[float64]{N: episodes * frames, D: 2}
+		var episode []int
+		for e := range episodes {
+			start, error := [2]float64{r.NormFloat64(), r.NormFloat64()}, [2]float64{noise * r.NormFloat64(), noise * r.NormFloat64()}
+			for range frames {
+				episode = append(episode, e)
+				for k := range start {
+					at := start[k] + within*r.NormFloat64()
+					q.X, z.X = append(q.X, at), append(z.X, float32(at+error[k]+within*noise*r.NormFloat64()))
+				}
+			}
+		}
+		return Compare(distances(z), q, episode)
+	}
+	truth := 0.0
+	for range 400 {
+		truth += draw().spearman(nil) / 400
+	}
+	covers, above, off := 0, 0, 0.0
+	const samples = 200
+	for k := range samples {
+		a := draw().Align(200, func(i int) *rand.Rand { return rand.New(rand.NewPCG(uint64(k), uint64(i))) })
+		off += ((a.Lo+a.Hi)/2 - a.Spearman) / samples
+		switch {
+		case a.Lo > truth:
+			above++
+		case truth <= a.Hi:
+			covers++
+		}
+	}
+	if covers < samples*9/10 || above > samples/20 || math.Abs(off) > 0.02 {
+		t.Errorf("%d of %d intervals cover %.3f and %d are above it; their middle is %.3f from the estimate", covers, samples, truth, above, off)
 	}
 }
 

@@ -31,7 +31,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	}
 	// Place every cell, then arrange the cells in blocks.
 	placed, notes := PlaceCells(c.Cells)
-	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}}
+	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, c.Notes, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}}
 	for _, c := range c.Cells {
 		t.seedOf[c.ID] = c.Spec.TrainSeed
 	}

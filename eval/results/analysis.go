@@ -39,7 +39,14 @@ type AnalysisSpec struct {
 	Starts     int    `json:"starts,omitempty"`
 	Candidates int    `json:"candidates,omitempty"`
 	Noise      string `json:"noise,omitempty"`
+	// Interval says which pairs of frames the interval of an alignment counts in a bootstrap
+	// sample: CopiesApart, or "" in cells of earlier versions, which also counted pairs of two
+	// copies of one episode and whose intervals were not centred. It is "" for other analyses.
+	Interval string `json:"interval,omitempty"`
 }
+
+// CopiesApart is the Interval of alignments without pairs of two copies of one episode.
+const CopiesApart = "copies-apart"
 
 // UnmarshalJSON returns an error for later schemas, and for texts that are not valid
 // names.

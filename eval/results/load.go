@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type Contents struct {
 	Paths    map[string]string // files of cells and analyses, by ID
 	Torn     []string          // damaged cells and cells with impossible rows, and why
 	Problems []string          // other files that could not be read, and why
+	Notes    []string          // what the cells of earlier versions lack
 	Curves   []Curve           // set by AddMedia
 	Clips    []Clip            // set by AddMedia
 }
@@ -57,7 +59,35 @@ func Load(ctx context.Context, dir string) (Contents, error) {
 	f.Problems = append(f.Problems, unread...)
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(f.Analyses, func(a, b Analysis) int { return strings.Compare(a.ID, b.ID) })
+	f.dropOldIntervals()
 	return f, nil
+}
+
+// dropOldIntervals drops the intervals of alignments from cells of earlier versions (see
+// AnalysisSpec.Interval), and the analysis itself if it was computed again.
+func (f *Contents) dropOldIntervals() {
+	found := map[AnalysisSpec]bool{}
+	for _, a := range f.Analyses {
+		found[a.Spec] = true
+	}
+	old := 0
+	f.Analyses = slices.DeleteFunc(f.Analyses, func(a Analysis) bool {
+		s := a.Spec
+		if s.Analysis != RankAnalysis || s.Interval != "" {
+			return false
+		}
+		if s.Interval = CopiesApart; found[s] {
+			return true
+		}
+		for i := range a.Rank {
+			a.Rank[i].Lo, a.Rank[i].Hi = Number(math.NaN()), Number(math.NaN())
+		}
+		old++
+		return false
+	})
+	if old > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("alignments shown without an interval: %d, computed by an earlier version, whose intervals were not centred (hint: `scalewm analyse rank OUT` computes them again)", old))
+	}
 }
 
 // addGate reads a render gate.
