@@ -172,6 +172,71 @@ func TestLeverage(t *testing.T) {
 	}
 }
 
+// Two latents that vary independently by 1 and 3, of which only the first is the task
+// state: it carries 1/10 of the squared distance, and its component reads it alone. The
+// state itself carries all of a latent that holds nothing else.
+func TestReadout(t *testing.T) {
+	z, q := Samples[float64]{N: 8, D: 2}, Samples[float64]{N: 8, D: 1}
+	order := []int{0, 1, 2, 3, 4, 5, 6, 7} // both halves have every combination
+	for i := range z.N {
+		a, b := float64(1-i&2), float64(1-i&1*2)
+		z.X, q.X = append(z.X, a, 3*b), append(q.X, a)
+	}
+	p, err := Analyse(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Sums of squares 72 and 8 over N-1 = 7.
+	nearAll(t, "leverage", p.Leverage(), []*float64{new(2 * 72.0 / 7), new(2 * 8.0 / 7)}, 1e-12)
+	share, err := p.Readout(q, order)
+	near(t, "share of the readout", share, 0.1, 1e-12)
+	for k, want := range []float64{0, 1} {
+		r2, err2 := p.LinearOfOne(q, order, k)
+		if near(t, fmt.Sprint("R2 of component ", k), r2[0], want, 1e-4); err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+	}
+	only, err := Analyse(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, err = only.Readout(q, order)
+	if near(t, "share of the only direction", share, 1, 1e-12); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Five samples on a line in both spaces, each of another episode. Percentiles are
+// compared with counts of shorter distances.
+func TestContrasts(t *testing.T) {
+	z, q := Samples[float64]{N: 5, D: 1, X: []float64{0, 1, 2, 10, 11}}, Samples[float64]{N: 5, D: 1, X: []float64{0, 9, 1, 2, 20}}
+	near, far := Compare(distances(z), q, []int{0, 1, 2, 3, 4}).Contrasts(2)
+	percentile := func(x []float64, a, b int) float64 {
+		below, equal := 0.0, -1.0
+		for i := range x {
+			for j := range x[:i] {
+				switch d, own := math.Abs(x[i]-x[j]), math.Abs(x[a]-x[b]); {
+				case d < own:
+					below++
+				case d == own:
+					equal++
+				}
+			}
+		}
+		return 100 * (below + equal/2) / 9
+	}
+	for _, c := range append(near, far...) {
+		a, b := c.Samples[0], c.Samples[1]
+		if math.Abs(c.Z-percentile(z.X, a, b)) > 1e-4 || math.Abs(c.Q-percentile(q.X, a, b)) > 1e-4 {
+			t.Errorf("pair %v has percentiles %v and %v, want %v and %v", c.Samples, c.Z, c.Q, percentile(z.X, a, b), percentile(q.X, a, b))
+		}
+	}
+	// 3 and 4 differ by 1 and 18, 0 and 1 by 1 and 9; 0 and 3 by 10 and 2, 2 and 4 by 9 and 19.
+	if len(near) != 2 || near[0].Samples != [2]int{3, 4} || near[1].Samples != [2]int{0, 1} || len(far) == 0 || far[0].Samples != [2]int{0, 3} {
+		t.Errorf("near %v, far %v", near, far)
+	}
+}
+
 // The distances of wide samples, which come from dot products, are compared with
 // plain sums.
 func TestWideDistances(t *testing.T) {

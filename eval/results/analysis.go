@@ -20,7 +20,7 @@ const AnalysisSchema = 1
 // the same meaning.
 type AnalysisSpec struct {
 	Schema     int     `json:"schema"`
-	Analysis   string  `json:"analysis"` // rank, spectrum, probe, rollout, dynamics or cost
+	Analysis   string  `json:"analysis"` // rank, spectrum, probe, leverage, rollout, dynamics or cost
 	Protocol   string  `json:"protocol"`
 	Task       string  `json:"task"`
 	Method     string  `json:"method"`
@@ -64,6 +64,7 @@ func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
 // Names of the analyses.
 const (
 	RankAnalysis     = "rank"
+	LeverageAnalysis = "leverage"
 	SpectrumAnalysis = "spectrum"
 	ProbeAnalysis    = "probe"
 	RolloutAnalysis  = "rollout"
@@ -76,6 +77,7 @@ type Results struct {
 	Rank     []Rank
 	Spectrum *Spectrum
 	Probe    *Probe
+	Leverage *Leverage
 	Rollout  *Rollout
 	Dynamics *Dynamics
 	Cost     *Cost
@@ -84,7 +86,7 @@ type Results struct {
 // Part returns a pointer to the field for the result of a named analysis, for decoding
 // JSON. It returns nil for an unknown name.
 func (r *Results) Part(name string) any {
-	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
+	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, LeverageAnalysis: &r.Leverage, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
 }
 
 // Merge sets the results that from has.
@@ -97,6 +99,9 @@ func (r *Results) Merge(from Results) {
 	}
 	if from.Probe != nil {
 		r.Probe = from.Probe
+	}
+	if from.Leverage != nil {
+		r.Leverage = from.Leverage
 	}
 	if from.Rollout != nil {
 		r.Rollout = from.Rollout
@@ -236,6 +241,27 @@ type Probe struct {
 	Scores []ProbeScore `json:"scores"`
 }
 
+// Leverage says which directions of the latents weigh in the planning cost, the squared
+// distance of two latents, and whether the task state is read from these.
+type Leverage struct {
+	N          int       `json:"n"`
+	Components []float64 `json:"components"` // metric leverage 2*lambda of each principal component, descending
+	R2         []Number  `json:"r2"`         // of the task state from each component alone, mean over its own components
+	Readout    float64   `json:"readout"`    // share of the expected cost that the linear readout of the state carries
+	// Near has pairs of frames that are near in latents and far in task state, and Far the
+	// reverse.
+	Near []FramePair `json:"near"`
+	Far  []FramePair `json:"far"`
+}
+
+// FramePair is a pair of frames with the percentiles of their distances, in latents and in
+// task state, among those of all pairs of the sample.
+type FramePair struct {
+	Rows   [2]int  `json:"rows"` // of the data set
+	Latent float64 `json:"latent_percentile"`
+	State  float64 `json:"state_percentile"`
+}
+
 // Channel compares the order of candidates by one cost with that by another. Values are
 // means over starts.
 type Channel struct {
@@ -298,7 +324,7 @@ type Line struct {
 	Task   string `json:"task"`
 	Method Arm    `json:"method"` // including variants, such as scale@half
 	Seed   int    `json:"seed"`
-	// Result is a Rank, Spectrum, ProbeLine, Rollout, Dynamics or CostLine.
+	// Result is a Rank, Spectrum, ProbeLine, Leverage, Rollout, Dynamics or CostLine.
 	Result any `json:"-"`
 }
 
@@ -340,6 +366,9 @@ func (r Results) AddTo(lines map[string][]Line, of Line) {
 		for _, x := range r.Probe.Scores {
 			add(ProbeAnalysis, ProbeLine{r.Probe.N, x})
 		}
+	}
+	if r.Leverage != nil {
+		add(LeverageAnalysis, *r.Leverage)
 	}
 	if r.Rollout != nil {
 		x := *r.Rollout
