@@ -48,6 +48,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	for _, b := range t.Blocks {
 		t.success(b)
 		t.differences(b)
+		t.seedDifferences(b)
 	}
 	for _, g := range t.Groups {
 		t.over(g, o)

@@ -278,8 +278,9 @@ func rho(c *Checkpoint) Estimate {
 	return Estimate{float64(r.Spearman), float64(r.Lo), float64(r.Hi)}
 }
 
-// measure adds the numbers of all checkpoints.
+// measure adds the numbers of all checkpoints, and their means over training seeds.
 func (t *Table) measure() {
+	before := len(t.Numbers)
 	for _, task := range t.analysed() {
 		all := t.Checkpoints(task)
 		for _, c := range all {
@@ -287,6 +288,7 @@ func (t *Table) measure() {
 			t.changes(c, all)
 		}
 	}
+	t.meansOverSeeds(t.Numbers[before:])
 }
 
 // analysed returns the tasks that have analyses, in the order of tables.
@@ -347,7 +349,7 @@ func (t *Table) measured(c *Checkpoint) {
 
 // changes adds how the rollouts of a checkpoint differ from those of the baseline with
 // the same training seed, protocol and data. The change is in percent. If the
-// baseline's value is near 0 it is a difference, as in the paper, and its unit is "".
+// baseline's τ is near 0 it is a difference, as in the paper, and its unit is "".
 // The p-value is that of Wilcoxon's signed-rank test over the starts that both have.
 func (t *Table) changes(c *Checkpoint, all []*Checkpoint) {
 	at := slices.IndexFunc(all, func(b *Checkpoint) bool {
@@ -367,7 +369,7 @@ var baseline = results.Arm{Method: model.Baseline}
 // change adds the change of a value x compared with the baseline's.
 func (t *Table) change(n Number, what string, x, base, p float64) {
 	n.What, n.P = what+"_change", some(p)
-	if math.Abs(base) < 0.05 {
+	if what == Tau && math.Abs(base) < 0.05 {
 		n.Value = some(x - base)
 	} else {
 		n.Value, n.Unit = some(100*(x/base-1)), "%"

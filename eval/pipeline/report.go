@@ -16,6 +16,8 @@ import (
 	"scalewm/eval/report"
 	"scalewm/eval/results"
 	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/weights"
 )
 
 // Report is the step that writes the report on the grid's cells, and on no others
@@ -107,6 +109,9 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o infer
 	if err == nil {
 		err = c.AddMedia(ctx, dir)
 	}
+	if err == nil {
+		err = addTrained(ctx, dir, c.Trained)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -115,6 +120,7 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o infer
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
 	}
+	r.Run = runOf(dir, c.Trained)
 	files, err := r.Render(formats)
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
@@ -136,4 +142,56 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o infer
 		}
 	}
 	return r, first, nil
+}
+
+// addTrained adds the trainings below dir that trained lacks: cells of older versions do
+// not describe them. The keys are the hashes of the weights.
+func addTrained(ctx context.Context, dir string, trained map[string]results.Trained) error {
+	_, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
+		if folder || filepath.Base(path) != weights.SidecarName {
+			return nil
+		}
+		// The steps that need an unreadable sidecar report it.
+		if side, err := weights.ReadSidecar(path); err == nil && trained[side.SHA256] == (results.Trained{}) {
+			trained[side.SHA256] = trainedOf(side)
+		}
+		return nil
+	})
+	return err
+}
+
+// runOf describes how a results folder was made. Its preset is that of the folder, by name
+// if it is a built-in one, or else that of all trainings.
+func runOf(dir string, trained map[string]results.Trained) report.Run {
+	run := report.Run{Dir: dir}
+	path := filepath.Join(dir, results.ConfigName)
+	preset, err := LoadPreset(path)
+	if err == nil {
+		run.Preset = path
+		for _, name := range PresetNames() {
+			// A preset that was read can be encoded.
+			if ours, err := LoadPreset(name); err == nil && sameText(ours, preset) {
+				run.Preset = name
+			}
+		}
+	} else {
+		for _, t := range trained {
+			if run.Preset != "" && run.Preset != t.Preset {
+				return report.Run{Dir: dir}
+			}
+			run.Preset = t.Preset
+		}
+		if preset, err = LoadPreset(run.Preset); err != nil {
+			return run
+		}
+	}
+	run.Episodes, run.Precision = preset.Eval.Episodes, cmp.Or(string(preset.Eval.Precision), string(device.FP32))
+	return run
+}
+
+// sameText reports whether two presets have the same values.
+func sameText(a, b *Preset) bool {
+	x, errX := a.encode()
+	y, errY := b.encode()
+	return errX == nil && errY == nil && x == y
 }

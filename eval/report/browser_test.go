@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/results/resultstest"
 )
 
@@ -80,6 +82,51 @@ const look = `(() => {
 	out.wide = document.documentElement.scrollWidth > innerWidth;
 	return out;
 })()`
+
+// The page of a study with eight seeds is under 12,000 pixels high before folds are opened,
+// and a link to a folded section opens it.
+func TestStudyInBrowser(t *testing.T) {
+	if os.Getenv("SCALEWM_BROWSER") == "" {
+		t.Skip("browser: SCALEWM_BROWSER names no Chromium")
+	}
+	page := filepath.Join(t.TempDir(), "report.html")
+	resultstest.Put(t, page, string(rendered(t, reportOf(t, eightSeeds(t, infer.PaperSolvers...)))["report.html"]))
+	ctx, complaints := browser(t, page)
+	const height = `document.documentElement.scrollHeight`
+	folded, err := chromedp.Run(ctx, chromedp.Evaluate[int](height))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folded < 3000 || folded >= 12000 {
+		t.Errorf("the page is %d pixels high, want less than 12,000", folded)
+	}
+	open, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`(() => { location.hash = "#reacher-cem-paired"; unfold(); return document.getElementById("reacher-cem").firstElementChild.open; })()`))
+	if err != nil || !open {
+		t.Errorf("the section that the address names is open: %v, %v", open, err)
+	}
+	if bad := complaints(); len(bad) > 0 {
+		t.Errorf("the browser complains: %v", bad)
+	}
+}
+
+// On a page of A4 with margins of 14 mm, 688 pixels wide, no table and no figure is wider.
+func TestPrintInBrowser(t *testing.T) {
+	if os.Getenv("SCALEWM_BROWSER") == "" {
+		t.Skip("browser: SCALEWM_BROWSER names no Chromium")
+	}
+	page := filepath.Join(t.TempDir(), "report.html")
+	// The style of printed pages for the screen, with all folds open.
+	text := strings.Replace(string(rendered(t, reportOf(t, eightSeeds(t, results.CEM)))["report.html"]), "@media print", "@media all", 1)
+	resultstest.Put(t, page, strings.ReplaceAll(text, "<details>", "<details open>"))
+	ctx, _ := browser(t, page)
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(688, 900)); err != nil {
+		t.Fatal(err)
+	}
+	wide, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("table, svg")].filter(e => e.getBoundingClientRect().right > 689).map(e => (e.closest("section") || {}).id + " " + e.getBoundingClientRect().right + " " + e.innerText)`))
+	if err != nil || len(wide) > 0 {
+		t.Errorf("cut off in print: %v, %v", wide, err)
+	}
+}
 
 func TestPageInBrowser(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "report.html")

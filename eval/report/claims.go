@@ -105,7 +105,7 @@ func (r *Report) claims() []doc.Section {
 	if undecided.Fold += " need more arms, tasks or seeds"; len(undecided.Items) == 1 {
 		undecided.Fold = "1 claim needs more arms, tasks or seeds"
 	}
-	return section(doc.Section{Title: "What the paper claims, and what is found here", Anchor: "claims", Level: 2, Nav: "Claims"}, list,
+	return section(doc.Section{Title: "What the paper claims, and what is found here", Anchor: "claims", Level: 2, Nav: "Claims"}, r.trainings(), list,
 		doc.Text{Style: "note", Body: "A claim holds if the 95 % intervals of all its numbers are in the range that it states. It fails if one of them is outside even after it is widened for the number of intervals. " +
 			"Statements that follow by algebra, such as the leverage of a direction from its variance, are not listed."},
 		undecided, r.toMake())
@@ -174,7 +174,7 @@ func (r *Report) item(f infer.Finding) doc.Item {
 // flags share a command, which has the tasks and methods of all of them. Methods that
 // this program does not have are named instead, since no command would work.
 func (r *Report) toMake() doc.Text {
-	out := doc.Text{Style: "commands"}
+	out := doc.Text{Style: doc.Commands}
 	type work struct{ tasks, methods []string } // of one command
 	by := map[string]*work{}                    // by flags
 	var order []string                          // of flags, as the claims have them
@@ -205,13 +205,7 @@ func (r *Report) toMake() doc.Text {
 		}
 	}
 	for _, flags := range order {
-		w := by[flags]
-		slices.SortFunc(w.tasks, results.CompareTasks)
-		slices.SortFunc(w.methods, model.CompareMethods)
-		if slices.ContainsFunc(w.methods, func(name string) bool { return model.MethodOf(name).Pretrained }) {
-			flags += " --backbone FILE"
-		}
-		out.Items = append(out.Items, doc.Item{Text: fmt.Sprintf("scalewm reproduce --tasks %s --methods %s %s --out DIR", strings.Join(slices.Compact(w.tasks), ","), strings.Join(slices.Compact(w.methods), ","), flags)})
+		out.Items = append(out.Items, doc.Item{Text: r.reproduce(forMethods(by[flags].tasks, by[flags].methods), flags)})
 	}
 	if len(out.Items) > 0 {
 		out.Title, out.Body = "What would decide more claims", "Numbers of a single checkpoint have no interval; --seeds with two or more training seeds gives them one."

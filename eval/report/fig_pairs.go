@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -24,12 +25,12 @@ type forestRow struct {
 // the left the names, in the middle an axis with the intervals, and on the right three
 // columns of text with the difference, the interval and p. The label describes the
 // figure for screen readers. Sizes are in CSS pixels.
-func forestFigure(label string, rows []forestRow) template.HTML {
+func (r *Report) forestFigure(label string, rows []forestRow) template.HTML {
 	const width, rowHeight, groupGap = 980, 26, 14
 	height := 46.0
-	for i, r := range rows {
+	for i, row := range rows {
 		height += rowHeight
-		if i == 0 || r.group != rows[i-1].group {
+		if i == 0 || row.group != rows[i-1].group {
 			height += groupGap
 		}
 	}
@@ -38,17 +39,17 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 	x.From, x.To = 250, 690
 	// The names need room on the left. SVG has no layout, so estimate their width: letters of
 	// a row are about 7 pixels wide, and those of a group 8.
-	for _, r := range rows {
-		x.From = max(x.From, float64(30+7*utf8.RuneCountInString(r.label)+8*utf8.RuneCountInString(r.group)))
+	for _, row := range rows {
+		x.From = max(x.From, float64(30+7*utf8.RuneCountInString(row.label)+8*utf8.RuneCountInString(row.group)))
 	}
 	y := 16.0
-	forestFrame(s, x, height)
-	for i, r := range rows {
-		if i == 0 || r.group != rows[i-1].group {
+	forestFrame(s, x, height, rows)
+	for i, row := range rows {
+		if i == 0 || row.group != rows[i-1].group {
 			y += groupGap
-			s.Text(doc.XY(0, y+16), "group", r.group)
+			s.Text(doc.XY(0, y+16), "group", row.group)
 		}
-		forestLine(s, x, y+rowHeight/2, r)
+		r.forestLine(s, x, y+rowHeight/2, row)
 		y += rowHeight
 	}
 	return s.HTML(label)
@@ -71,7 +72,7 @@ func forestAxis(rows []forestRow) doc.Axis {
 }
 
 // forestFrame draws the grid, the zero line and the heads of the columns.
-func forestFrame(s *doc.SVG, x doc.Axis, height float64) {
+func forestFrame(s *doc.SVG, x doc.Axis, height float64, rows []forestRow) {
 	for _, v := range x.Ticks(6) {
 		kind := "grid"
 		if math.Abs(v) < 1e-9 {
@@ -82,24 +83,31 @@ func forestFrame(s *doc.SVG, x doc.Axis, height float64) {
 	}
 	s.Text(doc.XY(x.To+40, 11), "label", "points")
 	s.Text(doc.XY(x.To+104, 11), "label", "95 % interval")
-	s.Text(doc.XY(x.To+230, 11), "label", "p")
+	// Intervals over training seeds have no p.
+	if slices.ContainsFunc(rows, func(r forestRow) bool { return r.n.P != nil }) {
+		s.Text(doc.XY(x.To+230, 11), "label", "p")
+	}
 }
 
 // forestLine draws one interval and its numbers.
-func forestLine(s *doc.SVG, x doc.Axis, y float64, r forestRow) {
-	c, value, lo, hi, p := class(r.n.Of), infer.Or(r.n.Value), infer.Or(r.n.Lo), infer.Or(r.n.Hi), infer.Or(r.n.P)
+func (r *Report) forestLine(s *doc.SVG, x doc.Axis, y float64, row forestRow) {
+	c, value, lo, hi, p := r.class(row.n.Of), infer.Or(row.n.Value), infer.Or(row.n.Lo), infer.Or(row.n.Hi), infer.Or(row.n.P)
 	text, bar := "cell", "interval "
-	if r.strong {
+	if row.strong {
 		text, bar = "cell strong", "interval wide "
 	}
-	s.Text(doc.XY(x.From-16, y+4), text+" end", r.label)
+	s.Text(doc.XY(x.From-16, y+4), text+" end", row.label)
 	if !math.IsNaN(lo) && !math.IsNaN(hi) {
 		s.Line(doc.XY(x.At(lo), y), doc.XY(x.At(hi), y), bar+c)
 	}
-	s.Mark(doc.XY(x.At(value), y), mark(r.n.Of), c, fmt.Sprintf("%s points, 95 %% interval %s, p %s, %s", words.Signed(value), words.Interval(lo, hi), words.Equals(p), words.Count(r.n.N, "episode")))
+	tests := ""
+	if row.n.P != nil {
+		tests = ", p " + words.Equals(p)
+		s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
+	}
+	s.Mark(doc.XY(x.At(value), y), r.mark(row.n.Of), c, fmt.Sprintf("%s points, 95 %% interval %s%s, %s", words.Signed(value), words.Interval(lo, hi), tests, words.Count(row.n.N, row.n.Unit)))
 	s.Text(doc.XY(x.To+40, y+4), text, words.Signed(value))
 	s.Text(doc.XY(x.To+104, y+4), text, words.Interval(lo, hi))
-	s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
 }
 
 // forest draws all pairs of a block, or returns "" if there are none. Pairs with a
@@ -119,21 +127,21 @@ func (r *Report) forest(b *infer.Block) template.HTML {
 	if len(rows) == 0 {
 		return ""
 	}
-	return forestFigure(b.Title()+": paired differences in success with 95 % intervals", rows)
+	return r.forestFigure(b.Title()+": paired differences in success with 95 % intervals", rows)
 }
 
 // overviewForest draws the headline difference of each main block.
 func (r *Report) overviewForest() []template.HTML {
 	var rows []forestRow
 	for _, b := range infer.MainBlocks(r.Blocks) {
-		if n := r.headline(b); n != nil {
+		if n := r.overSeeds(r.headline(b)); n != nil {
 			rows = append(rows, forestRow{group: words.Minus(n.Of, n.Minus), label: b.Title(), n: n})
 		}
 	}
 	if len(rows) < 2 {
 		return nil
 	}
-	return panels(forestFigure("Paired differences of every task and solver with 95 % intervals", rows))
+	return panels(r.forestFigure("Paired differences of every task and solver with 95 % intervals", rows))
 }
 
 // discordFigures show, for each tier, how many episodes only one of two learned methods
@@ -158,13 +166,13 @@ func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
 		most = max(most, d.OnlyA, d.OnlyB)
 	}
 	for _, p := range pairs {
-		out = append(out, discordFigure(b, p, most))
+		out = append(out, r.discordFigure(b, p, most))
 	}
 	return out
 }
 
 // discordFigure draws one panel. The longest bar of all panels is most episodes.
-func discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML {
+func (r *Report) discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML {
 	const width, rowHeight, top = 330, 24, 28
 	height, one, other := float64(top+rowHeight*len(rows)+8), rows[0].Of, rows[0].Minus
 	s := doc.NewSVG(width, height)
@@ -177,8 +185,8 @@ func discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML
 		d, y := n.How.(*infer.Difference), float64(top+rowHeight*i)
 		right, left := mid+unit*float64(d.OnlyA), mid-unit*float64(d.OnlyB)
 		s.Text(doc.XY(0, y+16), "cell", n.Tier)
-		s.Rect(doc.XY(mid, y+4), doc.XY(right, y+rowHeight-4), "bar "+class(one))
-		s.Rect(doc.XY(left, y+4), doc.XY(mid, y+rowHeight-4), "bar "+class(other))
+		s.Rect(doc.XY(mid, y+4), doc.XY(right, y+rowHeight-4), "bar "+r.class(one))
+		s.Rect(doc.XY(left, y+4), doc.XY(mid, y+rowHeight-4), "bar "+r.class(other))
 		s.Text(doc.XY(right+6, y+16), "tick", strconv.Itoa(d.OnlyA))
 		s.Text(doc.XY(left-6, y+16), "tick end", strconv.Itoa(d.OnlyB))
 	}

@@ -53,7 +53,7 @@ type endLabel struct {
 // line draws the line of an arm, and returns the label for its end. Arms that do not
 // plan do not depend on compute, and are drawn as horizontal lines.
 func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
-	c, title, seeds := class(arm), words.Arm(arm), len(b.SeedsOf(arm))
+	c, title, seeds := r.class(arm), words.Arm(arm), len(b.SeedsOf(arm))
 	if !arm.Plans() {
 		mean := 0.0
 		if n := r.Success(b, arm, infer.Mean); n != nil {
@@ -91,7 +91,7 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 		if seeds == 1 {
 			text += fmt.Sprintf(" (95 %%: %s to %s)", words.Points(infer.Or(n.Lo)), words.Points(infer.Or(n.Hi)))
 		}
-		p.Mark(line[i], mark(arm), c, text)
+		p.Mark(line[i], r.mark(arm), c, text)
 	}
 	return endLabel{line[0].Y, "name " + c, title}
 }
@@ -149,7 +149,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 		if n == nil {
 			continue
 		}
-		mid, c, title, seeds := float64(i)+0.5, class(arm), words.Arm(arm), b.SeedsOf(arm)
+		mid, c, title, seeds := float64(i)+0.5, r.class(arm), words.Arm(arm), b.SeedsOf(arm)
 		p.Line(p.At(mid-0.34, *n.Value), p.At(mid+0.34, *n.Value), "mean "+c)
 		dot := func(k, n int, rate float64, text string) {
 			// Spread n dots evenly over the half of a method's column around its middle.
@@ -206,7 +206,7 @@ func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 		if !arm.Plans() {
 			kind = "floor "
 		}
-		p.Polyline(ps, kind+class(arm))
+		p.Polyline(ps, kind+r.class(arm))
 	}
 	return p.HTML(fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.Title(), tier.Name))
 }

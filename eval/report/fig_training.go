@@ -39,9 +39,9 @@ const maxBins = 120
 
 // trainingFigures draws one panel for each term, with a line for each run. Each panel
 // has its own axis, which is logarithmic if the values span a large factor.
-func trainingFigures(runs []results.Curve) (out []template.HTML) {
+func (r *Report) trainingFigures(runs []results.Curve) (out []template.HTML) {
 	for _, t := range terms {
-		if f := trainingFigure(t, runs); f != "" {
+		if f := r.trainingFigure(t, runs); f != "" {
 			out = append(out, f)
 		}
 	}
@@ -55,12 +55,12 @@ type trainingCurve struct {
 }
 
 // trainingFigure draws one panel, or returns "" if no run has the term.
-func trainingFigure(t term, runs []results.Curve) template.HTML {
+func (r *Report) trainingFigure(t term, runs []results.Curve) template.HTML {
 	var curves []trainingCurve
 	// All runs share the axes, so that their curves can be compared.
 	lo, hi, last := math.Inf(1), math.Inf(-1), 1.0
 	for _, run := range runs {
-		for _, c := range curvesOf(run, t.of) {
+		for _, c := range r.curvesOf(run, t.of) {
 			for _, p := range c.ps {
 				lo, hi, last = min(lo, p.Y), max(hi, p.Y), max(last, p.X)
 			}
@@ -88,15 +88,15 @@ func trainingFigure(t term, runs []results.Curve) template.HTML {
 // curvesOf returns a run's training curve of a term and, if it has one, the validation
 // curve. Curves with less than two points are left out, and so are terms that are
 // always 0, which the run's loss does not have.
-func curvesOf(t results.Curve, of func(metrics.Row) float64) (out []trainingCurve) {
+func (r *Report) curvesOf(t results.Curve, of func(metrics.Row) float64) (out []trainingCurve) {
 	for split, kind := range map[string]string{metrics.Train: "curve thin ", metrics.Val: "curve dotted "} {
 		var steps, values []float64
-		for _, r := range t.Rows {
-			if r.Split == split {
-				steps, values = append(steps, float64(r.Step)), append(values, of(r))
+		for _, row := range t.Rows {
+			if row.Split == split {
+				steps, values = append(steps, float64(row.Step)), append(values, of(row))
 			}
 		}
-		c := trainingCurve{kind + class(t.Arm), smooth(steps, values)}
+		c := trainingCurve{kind + r.class(t.Arm), smooth(steps, values)}
 		if len(c.ps) > 1 && slices.ContainsFunc(c.ps, func(p doc.Point) bool { return p.Y != 0 }) {
 			out = append(out, c)
 		}

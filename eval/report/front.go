@@ -11,14 +11,13 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/infer"
 	"scalewm/eval/report/doc"
-	"scalewm/eval/results"
 	"scalewm/eval/words"
 )
 
 // front returns the first section: title, main result, what was trained, and the origin
 // of the numbers.
 func (r *Report) front() []doc.Section {
-	return section(doc.Section{Title: r.title(), Level: 1}, doc.Text{Style: "lead", Body: r.lead()},
+	return section(doc.Section{Title: r.title(), Level: 1}, doc.Text{Style: "lead", Body: r.lead()}, r.trainings(),
 		doc.Text{Style: "tiles", Items: r.tiles()}, doc.Text{Style: "facts", Items: r.facts()})
 }
 
@@ -55,9 +54,9 @@ func (r *Report) lead() string {
 	if *n.Value < 0 {
 		more = "less"
 	}
-	return fmt.Sprintf("On %s, %s succeeds %s points %s often than %s, %s (95 %% interval %s, p %s, %s). %s%s",
-		strings.Replace(b.Title(), ", ", " with ", 1), words.Arm(n.Of), words.Points(math.Abs(*n.Value)), more, words.Arm(n.Minus), tiersOf(n), words.Interval(*n.Lo, *n.Hi), words.Equals(*n.P),
-		words.Count(n.N, "paired episode"), reading(n), r.leadOverSeeds(r.Groups[0], n))
+	return fmt.Sprintf("%sOn %s, %s succeeds %s points %s often than %s, %s (%s, p %s, %s). %s",
+		r.leadOverSeeds(r.Groups[0], n), strings.Replace(b.Title(), ", ", " with ", 1), words.Arm(n.Of), words.Points(math.Abs(*n.Value)), more, words.Arm(n.Minus), tiersOf(n), bounds(n), words.Equals(infer.Or(n.P)),
+		words.Count(n.N, "paired episode"), reading(n))
 }
 
 // headline returns the headline difference of a block, averaged over tiers, or nil if
@@ -67,6 +66,26 @@ func (r *Report) headline(b *infer.Block) *infer.Number {
 		return r.Find(infer.Number{What: infer.Diff, Place: b.Place.At(infer.Mean), Of: c.Of, Minus: c.Minus})
 	}
 	return nil
+}
+
+// overSeeds returns the same difference with the training seed as the unit, or n itself if
+// there are not several seeds. n may be nil.
+func (r *Report) overSeeds(n *infer.Number) *infer.Number {
+	if n == nil {
+		return nil
+	}
+	if s := r.Find(infer.Number{What: infer.BlockSeedDiff, Place: n.Place, Of: n.Of, Minus: n.Minus}); s != nil {
+		return s
+	}
+	return n
+}
+
+// bounds describes the interval of a difference.
+func bounds(n *infer.Number) string {
+	if n.Lo == nil || n.Hi == nil {
+		return "no interval"
+	}
+	return "95 % interval " + words.Interval(*n.Lo, *n.Hi)
 }
 
 // tiersOf describes the tiers that a difference averages.
@@ -83,6 +102,8 @@ func tiersOf(n *infer.Number) string {
 // cannot show.
 func reading(n *infer.Number) string {
 	switch {
+	case n.Lo == nil:
+		return ""
 	case *n.Lo > 0:
 		return words.Arm(n.Of) + " is ahead by more than the draw of episodes explains."
 	case *n.Hi < 0:
@@ -120,25 +141,25 @@ func (r *Report) leadOf(g infer.Group) string {
 	if n == 0 {
 		return "No two arms could be paired."
 	}
-	return fmt.Sprintf("%s is above %s on %d of %d task and solver averages and below on %d; %d of the differences remain significant at 5 %% after Holm's correction.%s",
-		words.Arm(first.Of), words.Arm(first.Minus), up, n, down, clear, r.leadOverSeeds(g, first))
+	return fmt.Sprintf("%s%s is above %s on %d of %d task and solver averages and below on %d; %d of the differences remain significant at 5 %% after Holm's correction.",
+		r.leadOverSeeds(g, first), words.Arm(first.Of), words.Arm(first.Minus), up, n, down, clear)
 }
 
-// leadOverSeeds returns the difference of a pair with the training seed as the unit, if
-// there are several seeds. The tests and intervals over episodes are about these
-// checkpoints only, and a reader of the first lines must not take them for a statement
-// about methods.
+// leadOverSeeds returns the difference of a pair with the training seed as the unit, and
+// the beginning of the sentence about episodes, if there are several seeds. The tests and
+// intervals over episodes are about these checkpoints only, and a reader of the first lines
+// must not take them for a statement about methods.
 func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	var of []string
 	for _, n := range r.Where(infer.SeedDiff, func(n *infer.Number) bool {
 		return n.Source == infer.Ours && n.Seed == nil && n.Settings == g.Name && n.Of == pair.Of && n.Minus == pair.Minus && n.N > 1
 	}) {
-		of = append(of, fmt.Sprintf("%s %s (95 %% interval %s, %s)", words.Task(n.Task), words.Signed(*n.Value), words.Interval(*n.Lo, *n.Hi), words.Count(n.N, "seed")))
+		of = append(of, fmt.Sprintf("%s %s (%s, %s)", words.Task(n.Task), words.Signed(*n.Value), bounds(n), words.Count(n.N, "seed")))
 	}
 	if len(of) == 0 {
 		return ""
 	}
-	return " This compares these checkpoints only. With training seeds as the unit: " + strings.Join(of, ", ") + "."
+	return words.Minus(pair.Of, pair.Minus) + ", with training seeds as the unit: " + strings.Join(of, ", ") + ". These checkpoints only, with episodes as the unit: "
 }
 
 // tiles returns the main numbers of a report with a single main block, for the top of
@@ -149,8 +170,8 @@ func (r *Report) tiles() (out []doc.Item) {
 		return nil
 	}
 	b := main[0]
-	if n := r.headline(b); n != nil {
-		out = append(out, doc.Item{Name: words.Minus(n.Of, n.Minus) + ", points", Value: words.Signed(*n.Value), Text: "95 % interval " + words.Interval(*n.Lo, *n.Hi), Class: class(n.Of)})
+	if n := r.overSeeds(r.headline(b)); n != nil {
+		out = append(out, doc.Item{Name: words.Minus(n.Of, n.Minus) + ", points", Value: words.Signed(*n.Value), Text: bounds(n) + " over " + n.Unit + "s", Class: r.class(n.Of)})
 	}
 	for _, arm := range b.Names() {
 		top := r.Success(b, arm, b.Tiers[0].Name)
@@ -165,12 +186,12 @@ func (r *Report) tiles() (out []doc.Item) {
 		if arm.Floor() {
 			note = "the floor: uniform random actions"
 		}
-		out = append(out, doc.Item{Name: words.Arm(arm) + ", % solved", Value: words.Points(*top.Value), Text: note, Class: class(arm)})
+		out = append(out, doc.Item{Name: words.Arm(arm) + ", % solved", Value: words.Points(*top.Value), Text: note, Class: r.class(arm)})
 	}
 	return out
 }
 
-// facts lists what was trained and evaluated, when, and on which device.
+// facts lists what was evaluated, when, and on which device.
 func (r *Report) facts() []doc.Item {
 	// The facts about sets and goals are those of the first block, unless settings differ.
 	b, o := r.Blocks[0], r.Origin
@@ -179,7 +200,6 @@ func (r *Report) facts() []doc.Item {
 		sets = fmt.Sprintf("%d different settings", len(r.Groups))
 	}
 	out := []doc.Item{
-		{Name: "Trained", Text: r.trained()},
 		{Name: "Protocol", Text: words.Listing(o.Protocols)},
 		{Name: "Evaluation", Text: fmt.Sprintf("%s, %s cells, %s episodes", sets, words.Thousands(o.Cells), words.Thousands(o.Episodes))},
 		{Name: "Goal", Text: fmt.Sprintf("%d env steps ahead, %d steps allowed, horizon %s", b.Tiers[0].GoalOffset, b.Tiers[0].Budget, words.Count(b.Tiers[0].Horizon, "block"))},
@@ -200,31 +220,6 @@ func (r *Report) facts() []doc.Item {
 		}
 	}
 	return out
-}
-
-// trained lists the learned arms, with their numbers of training seeds if there are
-// several.
-func (r *Report) trained() string {
-	seeds := map[results.Arm]map[int]bool{}
-	for _, b := range r.Blocks {
-		for _, a := range b.Arms {
-			if seeds[a.Arm] == nil {
-				seeds[a.Arm] = map[int]bool{}
-			}
-			seeds[a.Arm][a.Seed] = true
-		}
-	}
-	var out []string
-	for _, a := range infer.ArmsOf(r.Blocks) {
-		switch n := len(seeds[a]); {
-		case !a.Plans() || a.Floor():
-		case n > 1:
-			out = append(out, fmt.Sprintf("%s (%d seeds)", words.Arm(a), n))
-		default:
-			out = append(out, words.Arm(a))
-		}
-	}
-	return words.Listing(out)
 }
 
 // scores returns the section on success. With one main block it has the table and
@@ -250,7 +245,16 @@ func (r *Report) overviewTable() doc.Table {
 	for _, n := range names {
 		t.Head = append(t.Head, words.Arm(n))
 	}
-	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
+	several := slices.ContainsFunc(blocks, func(b *infer.Block) bool {
+		n := r.overSeeds(r.headline(b))
+		return n != nil && n.What == infer.BlockSeedDiff
+	})
+	last := "p, adjusted"
+	if several {
+		last = "Seeds"
+		t.Caption = "Success (%) averaged over tiers, mean ± SD over training seeds if there are several, otherwise over sets, and a paired difference in points. The interval is Student's over training seeds, or with one seed that over its episodes."
+	}
+	t.Head = append(t.Head, "Difference", "95 % interval", last)
 	// If all rows compare the same arms, the caption names them, otherwise each row does.
 	var compared []string
 	for _, b := range blocks {
@@ -260,9 +264,6 @@ func (r *Report) overviewTable() doc.Table {
 	}
 	if len(compared) == 1 {
 		t.Caption += " The difference is " + compared[0] + "."
-	}
-	if slices.ContainsFunc(r.rows(infer.SeedDiff, r.Groups[0].Name), func(row infer.Number) bool { row.What = infer.SeedDiff; return r.Find(row).N > 1 }) {
-		t.Caption += " Interval and p are over episodes, for these checkpoints only; those over training seeds are under \"Training seeds as the unit\"."
 	}
 	for _, b := range blocks {
 		fields := []doc.Field{doc.Words(b.Title())}
@@ -275,7 +276,7 @@ func (r *Report) overviewTable() doc.Table {
 			}
 			fields = append(fields, f)
 		}
-		n := r.headline(b)
+		n := r.overSeeds(r.headline(b))
 		if n == nil {
 			t.Rows = append(t.Rows, append(fields, doc.Missing(), doc.Missing(), doc.Missing()))
 			continue
@@ -284,7 +285,14 @@ func (r *Report) overviewTable() doc.Table {
 		if len(compared) > 1 {
 			d.Text = words.Minus(n.Of, n.Minus) + " " + d.Text
 		}
-		t.Rows = append(t.Rows, append(fields, d, interval(n), adjusted(n)))
+		p := adjusted(n)
+		if several {
+			p = doc.Whole(1)
+			if n.What == infer.BlockSeedDiff {
+				p = count(n)
+			}
+		}
+		t.Rows = append(t.Rows, append(fields, d, interval(n), p))
 	}
 	return t
 }
@@ -300,8 +308,8 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary returns the report in about ten lines of plain text, for a terminal: the
-// table of success, the headline difference, and the counts of checks and warnings.
+// Summary returns the report in about ten lines of plain text, for a terminal: the table of
+// success, the headline difference, what was trained, and the counts of checks and warnings.
 func (r *Report) Summary() string {
 	var w strings.Builder
 	main := infer.MainBlocks(r.Blocks)
@@ -310,10 +318,18 @@ func (r *Report) Summary() string {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.Title(), words.Count(len(b.Sets), "set"), b.Tiers[0].Episodes, words.Listing(r.Origin.Protocols))
 		plainTable(&w, r.successTable(b))
 		if n := r.headline(b); n != nil {
-			fmt.Fprintf(&w, "%s: %s points %s [%s], p %s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*n.Value), tiersOf(n), words.Interval(*n.Lo, *n.Hi), words.Equals(*n.P), words.Count(n.N, "paired episode"))
+			over := r.overSeeds(n)
+			p := ""
+			if over.P != nil {
+				p = ", p " + words.Equals(*over.P)
+			}
+			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, over.Unit))
 		}
 	} else {
 		plainTable(&w, r.overviewTable())
+	}
+	for _, i := range r.trainings().Items {
+		fmt.Fprintf(&w, "%s: %s\n", i.Name, i.Text)
 	}
 	fmt.Fprintln(&w, r.verdicts())
 	return w.String()

@@ -38,12 +38,12 @@ func (r *Report) why() []doc.Section {
 	}
 	slices.SortFunc(arms, results.CompareArms)
 	// One legend for all panels: the arms of any task.
-	key := append(legend(slices.Compact(arms)), doc.Item{Name: "the paper's number", Class: "m-paper"})
+	key := append(r.legend(slices.Compact(arms)), doc.Item{Name: "the paper's number", Class: "m-paper"})
 	return slices.Concat(
 		section(doc.Section{Title: "Geometry of the latents, over tasks", Anchor: "latents", Level: 2, Nav: "Why"},
-			doc.Figure{Caption: "Alignment of latent and state distances (tab:heldout-corr), with 95 % intervals from a bootstrap of episodes.", Panels: align, Legend: key},
+			doc.Figure{Caption: "Alignment of latent and state distances (tab:heldout-corr), with 95 % intervals over training seeds, or with one seed from a bootstrap of episodes.", Panels: align, Legend: key},
 			doc.Figure{Caption: "How well the state is read from the first 2, 4 and 8 principal components (fig:topk-probing).", Panels: top, Legend: key}),
-		section(doc.Section{Title: "Whether geometry predicts planning", Anchor: "robust-foretold", Level: 3}, r.predictionTable(r.Groups[0])))
+		section(doc.Section{Title: "Whether geometry predicts planning", Anchor: "robust-foretold", Level: 3, Fold: r.folded()}, r.predictionTable(r.Groups[0])))
 }
 
 // predictionTable has the rank correlations of measures with success, for each task
@@ -85,14 +85,15 @@ func (r *Report) checkpoints(task string) []doc.Section {
 			}
 		}
 	}
-	key := legend(slices.Compact(arms))
-	return slices.Concat(
-		section(doc.Section{Title: "Geometry of the latents", Anchor: task + "-geometry", Level: 3}, r.rankTable(task, all),
-			doc.Figure{Caption: "Variance of the latents by principal component, as shares, both axes logarithmic.", Panels: spectrumFigure(all), Legend: key},
-			r.probeTable(task, all), r.componentTable(task, all)),
-		section(doc.Section{Title: "What predictions are worth", Anchor: task + "-predictions", Level: 3}, r.rolloutTable(task, all), note("Starts without a result", dropped),
-			doc.Figure{Caption: "Recorded episodes predicted from their recorded actions, without a simulator: squared error of the latent over that of two random ones. Dotted: the same model under another episode's actions.",
-				Panels: dynamicsFigure(all), Legend: key}))
+	key := r.legend(slices.Compact(arms))
+	geometry := append(measured(all, func(rows []infer.Number) doc.Table { return r.rankTable(task, all, rows) }),
+		doc.Figure{Caption: "Variance of the latents by principal component, as shares, both axes logarithmic; one line for each training seed.", Panels: r.spectrumFigure(all), Legend: key})
+	geometry = append(geometry, measured(all, func(rows []infer.Number) doc.Table { return r.probeTable(task, all, rows) })...)
+	predictions := append(measured(all, func(rows []infer.Number) doc.Table { return r.rolloutTable(task, all, rows) }), note("Starts without a result", dropped),
+		doc.Figure{Caption: "Recorded episodes predicted from their recorded actions, without a simulator: squared error of the latent over that of two random ones. Dotted: the same model under another episode's actions.",
+			Panels: r.dynamicsFigure(all), Legend: key})
+	return slices.Concat(section(doc.Section{Title: "Geometry of the latents", Anchor: task + "-geometry", Level: 3, Fold: r.folded()}, geometry...),
+		section(doc.Section{Title: "What predictions are worth", Anchor: task + "-predictions", Level: 3, Fold: r.folded()}, predictions...))
 }
 
 // ofCheckpoint returns the description under which a checkpoint's numbers are found:
@@ -101,84 +102,123 @@ func ofCheckpoint(c *infer.Checkpoint) infer.Number {
 	return infer.Number{Source: infer.Ours, Place: c.Place(), Of: c.Arm, Seed: &c.Seed}
 }
 
-// titles is a column with the titles of the checkpoints. Published rows have no
-// checkpoint, and show the arm.
+// byMethod returns the descriptions of the numbers of checkpoints as methods, one for each
+// arm and settings: over all training seeds, or of the only one.
+func byMethod(all []*infer.Checkpoint) (rows []infer.Number) {
+	for _, c := range all {
+		row := ofCheckpoint(c)
+		if at := slices.IndexFunc(rows, func(o infer.Number) bool { return o.Of == row.Of && o.Place == row.Place }); at >= 0 {
+			rows[at].Seed = nil
+		} else {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// bySeed returns the descriptions of the numbers of single checkpoints, one for each.
+func bySeed(all []*infer.Checkpoint) (rows []infer.Number) {
+	for _, c := range all {
+		rows = append(rows, ofCheckpoint(c))
+	}
+	return rows
+}
+
+// measured returns a table of a task's checkpoints as methods and, if there are several
+// training seeds, a folded one of single checkpoints. table returns the table of rows.
+func measured(all []*infer.Checkpoint, table func(rows []infer.Number) doc.Table) []doc.Part {
+	parts := []doc.Part{table(byMethod(all))}
+	if len(byMethod(all)) < len(all) {
+		t := table(bySeed(all))
+		t.Anchor, t.Fold = t.Anchor+"-seeds", "Each training seed"
+		parts = append(parts, t)
+	}
+	return parts
+}
+
+// titles is a column with the titles of methods or checkpoints. Published rows show the arm.
 func titles(all []*infer.Checkpoint) column {
 	return text("Method", func(n infer.Number) string {
+		seeds := 0
 		for _, c := range all {
-			if n.Seed != nil && c.Arm == n.Of && c.Seed == *n.Seed && c.Settings == n.Settings {
-				return c.Title()
+			if c.Arm == n.Of && c.Settings == n.Settings {
+				if n.Seed != nil && c.Seed == *n.Seed {
+					return c.Title()
+				}
+				seeds++
 			}
+		}
+		if n.Source == infer.Ours && seeds > 0 {
+			return titled(n) + ", " + words.Count(seeds, "seed")
 		}
 		return words.Arm(n.Of)
 	})
 }
 
-// paperOf is a column with the paper's number for the arm and task of a row.
-func paperOf(head, what string, f format) column {
-	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
-		f2 := doc.Missing()
-		if n := t.Find(infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: row.Task}, Of: row.Of}); n != nil {
-			f2 = f(n)
-			f2.Muted = true
-		}
-		return f2
-	}}
-}
-
-// rankTable has the alignment of latent and state distances, one row for each checkpoint
-// and task state.
-func (r *Report) rankTable(task string, all []*infer.Checkpoint) doc.Table {
-	var rows [][]doc.Field
-	var v *view
+// rankTable has the alignment of latent and state distances, one row for each method or
+// checkpoint and task state.
+func (r *Report) rankTable(task string, all []*infer.Checkpoint, rows []infer.Number) doc.Table {
+	var states []string
 	for _, c := range all {
-		// The state is part of the kind of number (see infer.Aligned), so each row needs
-		// columns of its own kind. The rows are collected in the last view.
 		for _, rank := range c.Rank {
-			what := infer.Aligned(infer.Spearman, rank.Q)
-			v = r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes.",
-				titles(all), text("State", func(infer.Number) string { return cmp.Or(rank.Q, results.DefaultQ) }), number("Frames", what, count), number("Spearman", what, decimals(3)), number("95 % interval", what, intervalOf(3)),
-				number("Pearson", infer.Aligned("pearson", rank.Q), decimals(3)), paperOf("Paper's Spearman", infer.Spearman, decimals(2)))
-			rows = append(rows, v.fields(ofCheckpoint(c)))
+			if q := cmp.Or(rank.Q, results.DefaultQ); !slices.Contains(states, q) {
+				states = append(states, q)
+			}
 		}
 	}
-	if v == nil {
-		return doc.Table{}
+	var out doc.Table
+	for _, row := range rows {
+		for _, q := range states {
+			// The state is part of the kind of number (see infer.Aligned), so each row needs
+			// columns of its own kind.
+			what := infer.Aligned(infer.Spearman, q)
+			v := r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames, mean ± SD over training seeds if there are several. The interval is Student's over seeds, or that of a bootstrap over episodes.",
+				titles(all), text("State", func(infer.Number) string { return q }), number("Spearman", what, spreadOf(3)), number("95 % interval", what, intervalOf(3)),
+				number("Pearson", infer.Aligned("pearson", q), spreadOf(3)))
+			v.row(row)
+			if row.What = what; r.Find(row) != nil {
+				v.Rows = append(out.Rows, v.Rows...)
+				out = v.Table
+			}
+		}
 	}
-	v.Rows = rows
-	return v.Table
+	return out
 }
 
 // probeTable has the R² of the probes by number of components, next to the paper's.
-func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
+func (r *Report) probeTable(task string, all []*infer.Checkpoint, rows []infer.Number) doc.Table {
 	columns := []column{titles(all), source}
 	for i, k := range infer.ProbeSizes {
 		head := strconv.Itoa(k)
 		if i == 0 {
 			head += " components"
 		}
-		columns = append(columns, number(head, infer.R2("ridge", k, "mean"), decimals(3)))
+		columns = append(columns, number(head, infer.R2("ridge", k, "mean"), spreadOf(3)))
 	}
-	v := r.view(task+"-probes", words.Task(task)+": how well the task state can be read from the first principal components and from all of them: R² on frames that the probe was not fitted on, the mean over the state's components.",
-		append(columns, number("all", infer.R2("ridge", 0, "mean"), decimals(3)), number("all, hidden layer", infer.R2("mlp", 0, "mean"), decimals(3)))...)
-	for _, c := range all {
-		if c.Probe != nil {
-			v.row(ofCheckpoint(c))
-			v.publishedAs(ofCheckpoint(c))
+	v := r.view(task+"-probes", words.Task(task)+": how well the task state can be read from the first principal components and from all of them: R² on frames that the probe was not fitted on, the mean over the state's components, and mean ± SD over training seeds if there are several.",
+		append(columns, number("all", infer.R2("ridge", 0, "mean"), spreadOf(3)), number("all, hidden layer", infer.R2("mlp", 0, "mean"), spreadOf(3)))...)
+	for _, row := range rows {
+		if row.What = infer.R2("ridge", 0, "mean"); r.Find(row) == nil {
+			continue
+		}
+		v.row(row)
+		if rows[0].Seed == nil || len(rows) == len(byMethod(all)) {
+			v.published(infer.Number{Place: infer.Place{Task: task}, Of: row.Of})
 		}
 	}
 	return v.Table
 }
 
 // componentTable has the R² of each component of the state, read from all principal
-// components: one column for each checkpoint, and two rows, ours and the paper's, for
+// components: one column for each method, and two rows, ours and the paper's, for
 // each probe and component.
 func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table {
 	probed := slices.DeleteFunc(slices.Clone(all), func(c *infer.Checkpoint) bool { return c.Probe == nil })
-	t := doc.Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component", "Source"},
-		Caption: words.Task(task) + ": R² of each component of the task state, read from all principal components, as the paper's table tab:probing-" + task + "."}
-	for _, c := range probed {
-		t.Head = append(t.Head, c.Title())
+	t := doc.Table{Anchor: task + "-components", Fold: words.Task(task) + ": each component of the task state", Head: []string{"Probe", "Component", "Source"},
+		Caption: words.Task(task) + ": R² of each component of the task state, read from all principal components, mean ± SD over training seeds if there are several, as the paper's table tab:probing-" + task + "."}
+	methods := byMethod(probed)
+	for _, m := range methods {
+		t.Head = append(t.Head, titled(m))
 	}
 	for _, probe := range [][2]string{{"ridge", "linear"}, {"mlp", "hidden layer"}} {
 		var components []string
@@ -198,13 +238,13 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 				published = strconv.Itoa(i)
 			}
 			any := false
-			for _, c := range probed {
-				n := ofCheckpoint(c)
+			for _, n := range methods {
 				n.What = infer.R2(probe[0], 0, component)
-				ours = append(ours, shown(r.Find(n), decimals(4)))
-				p := r.Find(infer.Number{What: infer.R2(probe[0], 0, published), Source: infer.Paper, Place: infer.Place{Task: task}, Of: c.Arm})
-				theirs = append(theirs, shown(p, decimals(4)))
-				any = any || r.Find(infer.Number{What: infer.R2(probe[0], 0, "mean"), Source: infer.Paper, Place: infer.Place{Task: task}, Of: c.Arm}) != nil
+				ours = append(ours, shown(r.Find(n), spreadOf(4)))
+				p := infer.Number{What: infer.R2(probe[0], 0, published), Source: infer.Paper, Place: infer.Place{Task: task}, Of: n.Of}
+				theirs = append(theirs, shown(r.Find(p), decimals(4)))
+				p.What = infer.R2(probe[0], 0, "mean")
+				any = any || r.Find(p) != nil
 			}
 			if t.Rows = append(t.Rows, ours); any {
 				t.Rows = append(t.Rows, doc.Mute(theirs))
@@ -214,47 +254,40 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 	return t
 }
 
-// shown formats a number, which may be nil.
-func shown(n *infer.Number, f format) doc.Field {
-	if n == nil {
-		return doc.Missing()
-	}
-	return f(n)
-}
-
-// change is a column with the change of a number against the baseline: in percent, or
-// marked with Δ if it is a difference (see infer's changes).
+// change is a column with the change of a number against the baseline (see changed).
 func change(head, what string) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
 		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
-		n := t.Find(row)
-		if n == nil {
-			return doc.Missing()
-		}
-		if n.Unit == "%" {
-			return percent(n)
-		}
-		return doc.Number("Δ "+inUnits(*n.Value), *n.Value)
+		return shown(t.Find(row), changed)
 	}}
 }
 
+// changed formats a change: in percent, or marked with Δ if it is a difference (see infer's
+// changes).
+func changed(n *infer.Number) doc.Field {
+	if n.Unit == "%" {
+		return percent(n)
+	}
+	return value(func(x float64) string { return "Δ " + inUnits(x) })(n)
+}
+
 // rolloutTable has the quality of predictions, and its change against the baseline.
-func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
-	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
+func (r *Report) rolloutTable(task string, all []*infer.Checkpoint, rows []infer.Number) doc.Table {
+	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model, mean ± SD over training seeds if there are several. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
 		"τ measures how similarly predicted and reached latents order the candidates; the last two compare latents with the distance from the goal in the simulator. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
-		" of the same training seed, p is Wilcoxon's over its starts; the paper's p is from its authors' files.",
-		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, plain), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, plain), change("Change", infer.Tau),
+		" of the same training seed, p is Wilcoxon's over the starts of one seed; the paper's p is from its authors' files.",
+		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, spreadOf(4)), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, spreadOf(4)), change("Change", infer.Tau),
 		column{"p", func(t *infer.Table, row infer.Number) doc.Field {
 			row.What, row.Minus = infer.Tau+"_change", results.Arm{Method: model.Baseline}
 			return shown(t.Find(row), pvalue)
-		}}, number("Encoded, physical τ", "tau_of_encoded", plain), number("Predicted, physical τ", "tau_of_predicted", plain))
-	for i, c := range all {
-		if c.Rollout == nil {
+		}}, number("Encoded, physical τ", "tau_of_encoded", spreadOf(4)), number("Predicted, physical τ", "tau_of_predicted", spreadOf(4)))
+	for i, row := range rows {
+		if row.What = infer.RolloutError; r.Find(row) == nil {
 			continue
 		}
-		// The published row follows the last checkpoint of an arm.
-		if v.row(ofCheckpoint(c)); i+1 == len(all) || all[i+1].Arm != c.Arm {
-			v.published(infer.Number{Place: infer.Place{Task: task}, Of: c.Arm})
+		// The published row follows the last row of an arm.
+		if v.row(row); i+1 == len(rows) || rows[i+1].Of != row.Of {
+			v.published(infer.Number{Place: infer.Place{Task: task}, Of: row.Of})
 		}
 	}
 	return v.Table
@@ -262,7 +295,7 @@ func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
 
 // spectrumFigure draws the share of the variance of each principal component, on
 // logarithmic axes. Shares below 1e-7 are left out: they are rounding errors.
-func spectrumFigure(all []*infer.Checkpoint) []template.HTML {
+func (r *Report) spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 	lo, hi, n := math.Inf(1), 0.0, 0
 	for _, c := range all {
 		if c.Spectrum != nil {
@@ -291,13 +324,13 @@ func spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 				ps = append(ps, p.At(float64(i+1), v))
 			}
 		}
-		p.Polyline(ps, "curve thin "+class(c.Arm))
+		p.Polyline(ps, "curve thin "+r.class(c.Arm))
 	}
 	return panels(p.HTML("spectrum of the latents: share of the variance by component"))
 }
 
 // dynamicsFigure draws prediction errors against the number of blocks ahead.
-func dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
+func (r *Report) dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 	hi, blocks := 0.0, 0
 	for _, c := range all {
 		if c.Dynamics != nil {
@@ -322,16 +355,16 @@ func dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 		for _, b := range c.Dynamics.PerBlock {
 			own, others = append(own, p.At(float64(b.Blocks), b.Error)), append(others, p.At(float64(b.Blocks), b.OtherActions))
 		}
-		p.Polyline(own, "curve thin "+class(c.Arm))
-		p.Polyline(others, "curve dotted "+class(c.Arm))
+		p.Polyline(own, "curve thin "+r.class(c.Arm))
+		p.Polyline(others, "curve dotted "+r.class(c.Arm))
 	}
 	return panels(p.HTML("error of predicted latents by blocks ahead"))
 }
 
-// bar is one number of each checkpoint, drawn as a group of bars with a label.
+// bar is one number of each method, drawn as a group of bars with a label.
 type bar struct{ label, what string }
 
-// barPanel draws numbers of a task's checkpoints as bars, grouped by label, with their
+// barPanel draws numbers of a task's methods as bars, grouped by label, with their
 // intervals and with the paper's numbers as lines across. The y axis is from least to
 // 1.
 func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkpoint, bars []bar) []template.HTML {
@@ -343,10 +376,9 @@ func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkp
 	var labels []string
 	for _, b := range bars {
 		var group []drawn
-		for _, c := range all {
-			n := ofCheckpoint(c)
+		for _, n := range byMethod(all) {
 			if n.What = b.what; r.Find(n) != nil && r.Find(n).Value != nil {
-				group = append(group, drawn{r.Find(n), r.Find(infer.Number{What: b.what, Source: infer.Paper, Place: infer.Place{Task: c.Task}, Of: c.Arm})})
+				group = append(group, drawn{r.Find(n), r.Find(infer.Number{What: b.what, Source: infer.Paper, Place: infer.Place{Task: n.Task}, Of: n.Of})})
 			}
 		}
 		if len(group) > 0 {
@@ -367,7 +399,7 @@ func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkp
 			from := float64(i) + 0.1 + width*float64(k)
 			// A negative R² has no bar: its value only says that the probe is useless.
 			if *n.Value >= 0 {
-				p.Rect(p.At(from+0.04*width, min(*n.Value, 1)), p.At(from+0.9*width, 0), "bar "+class(n.Of))
+				p.Rect(p.At(from+0.04*width, min(*n.Value, 1)), p.At(from+0.9*width, 0), "bar "+r.class(n.Of))
 			}
 			if n.Lo != nil && n.Hi != nil {
 				mid := from + width/2

@@ -10,148 +10,308 @@ import (
 	"scalewm/eval/report/doc"
 	"scalewm/eval/results"
 	"scalewm/eval/words"
+	"scalewm/model"
 )
 
 // This file shows our numbers in the layout of the paper's tables, with the paper's below.
+// A row is a method: a mean over training seeds, with their standard deviation, where a
+// folder has several.
 
 // caveat is shown where the paper's numbers are next to ours.
-const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
-	"so compare the direction and order of effects, not the rates."
+const caveat = "The paper trains at full size and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
+	"so compare the direction and order of effects, not the rates. The top of the page says what was trained."
 
 // likeThePaper returns the sections with the paper's tables and tests, for each group
-// of settings. They have the rows, columns and labels of the paper, so that both can be
+// of settings. They have the columns and labels of the paper, so that both can be
 // compared side by side. Anchors of the second group and later ones have its number as
-// a suffix.
+// a suffix. The analyses of checkpoints belong to no group and are in the first.
 func (r *Report) likeThePaper() (out []doc.Section) {
 	for i, g := range r.Groups {
 		suffix, name, nav := "", "", ""
 		if g.Name != "" {
 			suffix, name = fmt.Sprintf("-%d", i+1), ", "+g.Name
 		}
+		var parts []doc.Part
+		tasks := infer.Tasks(g.Blocks)
+		parts = append(parts, r.crossTable(g))
 		if i == 0 {
-			nav = "The paper's tables"
+			nav = "Beside the paper"
+			parts = append(parts, r.alignmentTable(), r.rolloutOverTasks())
 		}
+		var missing []string
+		for _, task := range tasks {
+			if t := r.fullTable(g, task); len(t.Rows) > 0 {
+				if len(tasks) > 1 {
+					t.Fold = words.Task(task) + ": all solvers and tiers"
+				}
+				parts, missing = append(parts, t), append(missing, r.gaps(g, task)...)
+			}
+			if i == 0 {
+				parts = append(parts, r.componentTable(task, r.Checkpoints(task)))
+			}
+		}
+		parts = append(parts, note("Not in this folder", missing), r.selectionTable(g))
 		// add appends a section, with the name of the group in its title and the suffix in the
 		// anchors of its tables.
-		add := func(title, anchor, nav string, level int, parts ...doc.Part) {
+		add := func(title, anchor, nav string, parts ...doc.Part) {
 			for i, p := range parts {
 				if t, is := p.(doc.Table); is {
 					t.Anchor += suffix
 					parts[i] = t
 				}
 			}
-			out = append(out, section(doc.Section{Title: title + name, Anchor: anchor + suffix, Level: level, Nav: nav}, parts...)...)
+			out = append(out, section(doc.Section{Title: title + name, Anchor: anchor + suffix, Level: 2, Nav: nav}, parts...)...)
 		}
-		parts := []doc.Part{doc.Text{Body: caveat}, r.crossTable(g)}
-		for _, task := range infer.Tasks(g.Blocks) {
-			if t := r.fullTable(g, task); len(t.Rows) > 0 {
-				parts = append(parts, t, r.gaps(g, task))
-			}
+		if parts = doc.Filled(parts...); len(parts) > 0 {
+			add("Beside the paper", "paper", nav, append([]doc.Part{doc.Text{Body: caveat}}, parts...)...)
 		}
-		if parts = append(doc.Filled(parts...), r.selectionTable(g)); len(doc.Filled(parts...)) > 1 {
-			add("The paper's tables", "paper", nav, 2, parts...)
-		}
-		add("Over everything", "everything", "", 2, r.setTestTable(g), r.setTestGaps(g), r.tallyTable(g), r.gainTable(g), r.aggregateTable(g))
+		add("Over everything", "everything", "", r.setTestTable(g), r.setTestGaps(g), r.tallyTable(g), r.gainTable(g), r.aggregateTable(g))
 	}
 	return out
 }
 
-// crossTable has iCEM on all tasks. It is empty if there are fewer than two.
-func (r *Report) crossTable(g infer.Group) doc.Table {
-	t := doc.Table{Anchor: "cross-task", Head: tierHead("Task", "Method", "Source"),
-		Caption: "iCEM on all tasks, success (%), mean ± SD over sets, as the paper's table tab:cross-task. A mean is over the tiers in this folder, and the paper's is over the same. Bold marks the best of a task's column, separately for ours and the paper's."}
-	tasks := 0
-	for _, task := range infer.Tasks(g.Blocks) {
-		if rows := r.paperRows(g, task, results.ICEM, words.Task(task)); len(rows) > 0 {
-			tasks++
-			t.Rows = append(t.Rows, rows...)
-		}
-	}
-	if tasks < 2 {
-		t.Rows = nil
+// layout is a table with a column for each task, and for each method a row of ours and one
+// of the paper's.
+type layout struct {
+	doc.Table
+	tasks []string
+}
+
+// acrossTasks returns a layout without rows.
+func acrossTasks(tasks []string, anchor, caption string, before ...string) *layout {
+	t := &layout{doc.Table{Anchor: anchor, Caption: caption + " Bold marks the best of a column, separately for ours and the paper's.", Head: append(before, "Method", "Source")}, tasks}
+	for _, task := range tasks {
+		t.Head = append(t.Head, words.Task(task))
 	}
 	return t
+}
+
+// rows adds the rows of methods, whose first fields are before. cell returns the numbers of
+// ours and of the paper, nil for what does not exist. The best number is the largest, or
+// with lower the smallest.
+func (t *layout) rows(before []string, methods []infer.Number, lower bool, title func(infer.Number) string, cell func(task string, method infer.Number) (ours, paper doc.Field)) {
+	var ours, theirs []int
+	first := len(before) + 2
+	for _, m := range methods {
+		var rows [2][]doc.Field
+		for i, source := range []string{infer.Ours, infer.Paper} {
+			for _, text := range append(slices.Clone(before), title(m), source) {
+				rows[i] = append(rows[i], doc.Words(text))
+			}
+		}
+		for _, task := range t.tasks {
+			a, b := cell(task, m)
+			rows[0], rows[1] = append(rows[0], a), append(rows[1], b)
+		}
+		if !anyNumber(rows[0][first:]) {
+			continue
+		}
+		ours, t.Rows = append(ours, len(t.Rows)), append(t.Rows, rows[0])
+		if anyNumber(rows[1][first:]) {
+			theirs, t.Rows = append(theirs, len(t.Rows)), append(t.Rows, doc.Mute(rows[1]))
+		}
+	}
+	embolden(t.Rows, ours, first, lower)
+	embolden(t.Rows, theirs, first, lower)
+}
+
+// anyNumber reports whether one of the fields has a number.
+func anyNumber(fields []doc.Field) bool {
+	return slices.ContainsFunc(fields, func(f doc.Field) bool { return f.Text != words.None })
+}
+
+// crossTable has the success of every method on all tasks, averaged over tiers, with the
+// solver that has the most tiers. It is empty if there are fewer than two tasks.
+func (r *Report) crossTable(g infer.Group) doc.Table {
+	of := map[string]map[string]*infer.Block{} // by solver and task
+	tiers := func(solver string) (n int) {
+		for _, b := range of[solver] {
+			n += len(b.Averaged())
+		}
+		return n
+	}
+	for _, b := range g.Main() {
+		if of[b.Solver] == nil {
+			of[b.Solver] = map[string]*infer.Block{}
+		}
+		if of[b.Solver][b.Task] == nil {
+			of[b.Solver][b.Task] = b
+		}
+	}
+	solver := results.ICEM // the paper's
+	for _, s := range infer.PaperSolvers {
+		if tiers(s) > tiers(solver) {
+			solver = s
+		}
+	}
+	tasks := infer.Tasks(g.Blocks)
+	if len(tasks) < 2 {
+		return doc.Table{}
+	}
+	t := acrossTasks(tasks, "cross-task", words.Solver(solver)+" on all tasks: success (%) averaged over tiers, mean ± SD over training seeds if there are several, otherwise over sets; the paper's table tab:cross-task is iCEM's. The paper's mean is over the tiers that this folder has.")
+	var methods []infer.Number
+	for _, arm := range infer.ArmsOf(g.Main()) {
+		methods = append(methods, infer.Number{Of: arm})
+	}
+	t.rows(nil, methods, false, func(m infer.Number) string { return words.Arm(m.Of) }, func(task string, m infer.Number) (ours, paper doc.Field) {
+		b := of[solver][task]
+		if b == nil {
+			return doc.Missing(), doc.Missing()
+		}
+		return shown(r.Success(b, m.Of, infer.Mean), spread), shown(r.paperMean(b, m.Of), rate)
+	})
+	return t.Table
+}
+
+// paperMean returns the paper's mean of an arm over those of its tiers that a block has.
+func (r *Report) paperMean(b *infer.Block, arm results.Arm) *infer.Number {
+	for _, seed := range b.SeedsOf(arm) {
+		if n := r.Find(infer.Number{What: infer.PaperMean, Source: infer.Paper, Place: b.Place, Of: arm, Seed: &seed}); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// analysed returns the tasks with analysed checkpoints, and the checkpoints as methods.
+func (r *Report) analysed() (tasks []string, methods []infer.Number) {
+	for _, task := range infer.Tasks(r.Blocks) {
+		all := byMethod(r.Checkpoints(task))
+		if len(all) > 0 {
+			tasks = append(tasks, task)
+		}
+		for _, m := range all {
+			m.Task, m.Seed = "", nil
+			if !slices.ContainsFunc(methods, func(o infer.Number) bool { return o.Of == m.Of && o.Place == m.Place }) {
+				methods = append(methods, m)
+			}
+		}
+	}
+	slices.SortStableFunc(methods, func(a, b infer.Number) int { return results.CompareArms(a.Of, b.Of) })
+	return tasks, methods
+}
+
+// measuredOn returns a number of a method on a task, over its training seeds, and the
+// paper's, or nil.
+func (r *Report) measuredOn(task, what string, method infer.Number) (ours, paper *infer.Number) {
+	for _, m := range byMethod(r.Checkpoints(task)) {
+		if m.Of == method.Of && m.Settings == method.Settings {
+			m.What, m.Minus = what, method.Minus
+			ours = r.Find(m)
+		}
+	}
+	return ours, r.Find(infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: task}, Of: method.Of, Minus: method.Minus})
+}
+
+// titled returns the title of a method whose settings may differ from others'.
+func titled(m infer.Number) string {
+	if m.Settings != "" {
+		return words.Arm(m.Of) + ", " + m.Settings
+	}
+	return words.Arm(m.Of)
+}
+
+// alignmentTable has the alignment of latent and state distances on all tasks.
+func (r *Report) alignmentTable() doc.Table {
+	tasks, methods := r.analysed()
+	t := acrossTasks(tasks, "alignment", "Alignment of latent and state distances (Spearman's ρ), mean ± SD over training seeds if there are several, as the paper's table tab:heldout-corr.")
+	t.rows(nil, methods, false, titled, func(task string, m infer.Number) (doc.Field, doc.Field) {
+		ours, paper := r.measuredOn(task, infer.Spearman, m)
+		return shown(ours, spreadOf(2)), shown(paper, decimals(2))
+	})
+	return t.Table
+}
+
+// rolloutOverTasks has the quality of predictions on all tasks, with the change against the
+// baseline.
+func (r *Report) rolloutOverTasks() doc.Table {
+	tasks, methods := r.analysed()
+	base := results.Arm{Method: model.Baseline}
+	t := acrossTasks(tasks, "rollouts", "Quality of predictions, mean ± SD over training seeds if there are several, and in parentheses the change against "+words.Arm(base)+
+		" of the same seed, as the paper's table tab:rollout-probe: lower errors and higher τ are better.", "Measure")
+	for _, measure := range []struct {
+		title, what string
+		lower       bool
+	}{{"Rollout error", infer.RolloutError, true}, {"Kendall's τ", infer.Tau, false}} {
+		t.rows([]string{measure.title}, methods, measure.lower, titled, func(task string, m infer.Number) (doc.Field, doc.Field) {
+			ours, paper := r.measuredOn(task, measure.what, m)
+			m.Minus = base
+			change, published := r.measuredOn(task, measure.what+"_change", m)
+			field := func(n, change *infer.Number) doc.Field {
+				f := shown(n, spreadOf(4))
+				if c := shown(change, changed); c.Text != words.None {
+					f.Text += " (" + c.Text + ")"
+				}
+				return f
+			}
+			return field(ours, change), field(paper, published)
+		})
+	}
+	return t.Table
 }
 
 // fullTable has all of the paper's solvers on one task.
 func (r *Report) fullTable(g infer.Group, task string) doc.Table {
-	t := doc.Table{Anchor: task + "-full", Head: tierHead("Solver", "Method", "Source"),
-		Caption: fmt.Sprintf("%s: success (%%), mean ± SD over sets, as the paper's table tab:full-%s; there six sets of 100 episodes, five of MPPI. A mean is over the tiers in this folder, and the paper's is over the same. Bold marks the best of a solver's column, separately for ours and the paper's.", words.Task(task), task)}
+	t := doc.Table{Anchor: task + "-full", Head: slices.Concat([]string{"Solver", "Method", "Source"}, infer.PaperTiers, []string{"Mean"}),
+		Caption: fmt.Sprintf("%s: success (%%), mean ± SD over training seeds if there are several, otherwise over sets, as the paper's table tab:full-%s; there six sets of 100 episodes, five of MPPI. The paper's mean is over the tiers that this folder has. Bold marks the best of a solver's column, separately for ours and the paper's.", words.Task(task), task)}
 	for _, solver := range infer.PaperSolvers {
-		t.Rows = append(t.Rows, r.paperRows(g, task, solver, words.Solver(solver))...)
+		t.Rows = append(t.Rows, r.paperRows(g, task, solver)...)
 	}
 	return t
 }
 
-// tierHead returns the head of a table with a column for each tier of the paper, and their
-// mean.
-func tierHead(before ...string) []string {
-	return append(append(before, infer.PaperTiers...), "Mean")
-}
-
-// paperRows returns rows for the arms of a task and solver that the paper has: one for
-// each of our training seeds, and then the paper's. If the folder lacks tiers, the
-// paper's mean is over the same tiers as ours, because the tiers differ widely in
-// success.
-func (r *Report) paperRows(g infer.Group, task, solver, name string) (rows [][]doc.Field) {
-	columns := []column{text("", func(infer.Number) string { return name })}
+// paperRows returns rows for the arms of a task and solver that the paper has: ours, and
+// then the paper's. If the folder lacks tiers, the paper's mean is over the same tiers as
+// ours, because the tiers differ widely in success.
+func (r *Report) paperRows(g infer.Group, task, solver string) (rows [][]doc.Field) {
 	for _, b := range g.Blocks {
 		if b.Task != task || b.Solver != solver {
 			continue
 		}
-		columns = append(columns[:1], text("", func(n infer.Number) string {
-			if n.Source == infer.Paper {
-				return words.Arm(n.Of)
-			}
-			return b.Label(infer.Trained{Arm: n.Of, Seed: *n.Seed})
-		}), source)
-		for _, t := range infer.PaperTiers {
-			columns = append(columns, at(t, infer.Success, t, spread))
-		}
-		v := r.view("", "", append(columns, number("Mean", infer.PaperMean, rate))...)
 		var ours, theirs []int // indices of rows
-		for i, a := range b.Arms {
-			if r.Find(infer.Number{What: infer.Success, Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver, Tier: infer.Mean}, Of: a.Arm}) == nil {
+		first := len(rows)
+		for _, arm := range b.Names() {
+			published := infer.Number{What: infer.Success, Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver, Tier: infer.Mean}, Of: arm}
+			if r.Find(published) == nil {
 				continue
 			}
-			ours = append(ours, len(v.Rows))
-			v.row(infer.Number{Place: b.Place, Of: a.Arm, Seed: &a.Seed})
-			if i+1 == len(b.Arms) || b.Arms[i+1].Arm != a.Arm {
-				theirs = append(theirs, len(v.Rows))
-				fields := doc.Mute(v.fields(infer.Number{Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver}, Of: a.Arm}))
-				// Replace the printed mean by that over our tiers, if these are fewer.
-				if n := r.Find(infer.Number{What: infer.PaperMean, Source: infer.Paper, Place: b.Place, Of: a.Arm, Seed: &a.Seed}); n != nil {
-					fields[len(fields)-1] = doc.Mute([]doc.Field{rate(n)})[0]
-				}
-				v.Rows = append(v.Rows, fields)
+			row := func(source string) []doc.Field {
+				return []doc.Field{doc.Words(words.Solver(solver)), doc.Words(words.Arm(arm)), doc.Words(source)}
 			}
+			here, there := row(infer.Ours), row(infer.Paper)
+			for _, tier := range infer.PaperTiers {
+				published.Tier = tier
+				here, there = append(here, shown(r.Success(b, arm, tier), spread)), append(there, shown(r.Find(published), spread))
+			}
+			here, there = append(here, shown(r.Success(b, arm, infer.Mean), spread)), append(there, shown(r.paperMean(b, arm), rate))
+			ours, theirs = append(ours, len(rows)-first), append(theirs, len(rows)-first+1)
+			rows = append(rows, here, doc.Mute(there))
 		}
-		embolden(v.Rows, ours)
-		embolden(v.Rows, theirs)
-		rows = append(rows, v.Rows...)
+		embolden(rows[first:], ours, 3, false)
+		embolden(rows[first:], theirs, 3, false)
 	}
 	return rows
 }
 
-// embolden marks the best of each column among the given rows. Ours and the paper's
-// rows are marked separately, as in a table of one source. The first three columns are
-// text.
-func embolden(rows [][]doc.Field, among []int) {
-	for column := 3; len(among) > 0 && column < len(rows[among[0]]); column++ {
-		best := math.Inf(-1)
+// embolden marks the best of each column from first on among the given rows: ours and the
+// paper's separately, as in a table of one source. Numbers are compared as printed, so that
+// all of several equal ones are bold.
+func embolden(rows [][]doc.Field, among []int, first int, lower bool) {
+	for column := first; len(among) > 0 && column < len(rows[among[0]]); column++ {
+		var best *doc.Field
 		for _, i := range among {
-			if x := rows[i][column].Sort; x > best { // false for NaN
-				best = x
+			if f := &rows[i][column]; !math.IsNaN(f.Sort) && (best == nil || (f.Sort < best.Sort) == lower && f.Sort != best.Sort) {
+				best = f
 			}
 		}
 		for _, i := range among {
-			rows[i][column].Bold = words.Points(rows[i][column].Sort) == words.Points(best) && !math.IsInf(best, 0)
+			rows[i][column].Bold = best != nil && rows[i][column].Value() == best.Value()
 		}
 	}
 }
 
-// gaps names what the paper's table of a task has and the folder lacks.
-func (r *Report) gaps(g infer.Group, task string) doc.Text {
+// gaps names what the paper's table of a task has and the folder lacks, in one line.
+func (r *Report) gaps(g infer.Group, task string) []string {
 	var missing, tiers, methods []string
 	arms := map[results.Arm]bool{}
 	for _, solver := range infer.PaperSolvers {
@@ -180,9 +340,9 @@ func (r *Report) gaps(g infer.Group, task string) doc.Text {
 		}
 	}
 	if missing = slices.Concat(missing, tiers, methods); len(missing) == 0 {
-		return doc.Text{}
+		return nil
 	}
-	return note("", []string{"Not in this folder: " + words.Listing(missing) + "."})
+	return []string{words.Task(task) + ": " + words.Listing(missing)}
 }
 
 // selectionTable compares methods that were trained with smaller and larger task
@@ -288,6 +448,9 @@ func (r *Report) gainTable(g infer.Group) doc.Table {
 			return count(n)
 		}), number("CEM", "success_by_cem", rate), number("iCEM", "success_by_icem", rate),
 		number("Difference", infer.Gain, points), number("95 % interval", infer.Gain, interval), number("p", infer.Gain, pvalue))
+	if len(infer.Tasks(g.Blocks)) > 1 {
+		v.Fold = "What iCEM gains over CEM"
+	}
 	for _, row := range r.rows(infer.Gain, g.Name) {
 		v.both(row)
 	}

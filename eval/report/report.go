@@ -14,10 +14,12 @@
 //	view.go       tables as views of the numbers
 //	front.go      the main result in words, the scores, the summary for the terminal
 //	paper.go      the tables of the paper; the cost of training and planning
+//	trained.go    what was trained, next to what the paper trained
 //	latents.go    the geometry of latents, and predictions
 //	task.go       one task and solver in detail
 //	robust.go     what the paper does not say
 //	claims.go     the paper's claims; checks.go: the checks, and how numbers are computed
+//	commands.go   the commands that would add to the folder
 //	fig_*.go      figures
 //	style.go      colours and marks of methods
 //
@@ -43,7 +45,11 @@ import (
 )
 
 // Report is the table of numbers of a results folder, with the views of it.
-type Report struct{ *infer.Table }
+type Report struct {
+	*infer.Table
+	Run  Run           // of the folder, for the commands that the report suggests
+	arms []results.Arm // in the order of their colours
+}
 
 // Of returns the report of a folder's contents. It returns the errors of infer.Infer.
 func Of(c *results.Contents, o infer.Options) (*Report, error) {
@@ -51,13 +57,13 @@ func Of(c *results.Contents, o infer.Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Report{t}, nil
+	return &Report{Table: t, arms: palette(t)}, nil
 }
 
-// Sections returns the sections of the report in the order of all formats. The main
-// result is first, then the tables of the paper, details by task, and last what a
-// careful reader checks: robustness, claims, checks, and methods. Sections without
-// content are left out.
+// Sections returns the sections of the report in the order of all formats. The reader's
+// own result is first, then the tables of the paper, what may explain success, details by
+// task, and last what a careful reader checks: robustness, claims, checks, and methods.
+// Sections without content are left out.
 func (r *Report) Sections() []doc.Section {
 	return slices.Concat(
 		r.front(),
@@ -125,7 +131,7 @@ func (r *Report) render(format string, sections []doc.Section) ([]File, error) {
 	var err error
 	switch format {
 	case "html":
-		file.Bytes, err = doc.HTML("scalewm · paired evaluation · protocol "+words.Listing(r.Origin.Protocols), r.verdicts(), sections)
+		file.Bytes, err = doc.HTML("scalewm · paired evaluation · protocol "+words.Listing(r.Origin.Protocols), r.verdicts(), len(r.arms), sections)
 	case "md":
 		file.Bytes = doc.Markdown(sections)
 	case "tex":

@@ -22,7 +22,7 @@ func (r *Report) robust() []doc.Section {
 	out := section(doc.Section{Title: "What the paper does not say", Anchor: "robust", Level: 2, Nav: "Robustness"},
 		doc.Text{Body: "How much the comparison depends on the training seed, on the rules of the evaluation and on starts that need no plan, and how many seeds and episodes an effect needs."})
 	add := func(title, name string, parts ...doc.Part) {
-		out = append(out, section(doc.Section{Title: title, Anchor: "robust-" + name, Level: 3}, parts...)...)
+		out = append(out, section(doc.Section{Title: title, Anchor: "robust-" + name, Level: 3, Fold: r.folded() && name != "seeds"}, parts...)...)
 	}
 	add("Training seeds as the unit", "seeds", r.seedTable(g), r.seedCounts(g), r.seedGap(g))
 	add("How many seeds and episodes an effect needs", "power", r.powerTable(g))
@@ -41,12 +41,11 @@ func (r *Report) seedTable(g infer.Group) doc.Table {
 		return number(head, infer.SeedDiff, func(n *infer.Number) doc.Field { return doc.Words(say(n.How.(*infer.Seeds))) })
 	}
 	v := r.view("seeds", "Differences in points by training seed, averaged over the solvers and tiers that all seeds have; mean, standard deviation and Student's interval over seeds, which covers the luck of training. Split and order of batches depend on the seed, and here the initial weights do too. The authors' seeds 3073 and 3074 are in their repository, not in the paper.",
-		comparison, task, source, list("Solvers", func(s *infer.Seeds) string { return words.Solvers(s.Solvers) }),
+		comparison, task, source, number("Mean", infer.SeedDiff, points), number("95 % interval", infer.SeedDiff, interval), number("SD", infer.SeedDiff, sd), list("Solvers", func(s *infer.Seeds) string { return words.Solvers(s.Solvers) }),
 		list("Seeds", func(s *infer.Seeds) string {
 			return strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Seeds), " ", ", "), "[]")
 		}),
-		list("Difference by seed", func(s *infer.Seeds) string { return listed(s.Points).Text }),
-		number("Mean", infer.SeedDiff, points), number("SD", infer.SeedDiff, sd), number("95 % interval", infer.SeedDiff, interval))
+		list("Difference by seed", func(s *infer.Seeds) string { return listed(s.Points).Text }))
 	for _, row := range r.rows(infer.SeedDiff, g.Name) {
 		v.both(row)
 	}
@@ -58,6 +57,7 @@ func (r *Report) seedTable(g infer.Group) doc.Table {
 func (r *Report) seedCounts(g infer.Group) doc.Table {
 	v := r.view("seed-counts", "Averages of a task and a solver that the first method leads, by training seed. The paper's count is that of seed 3072; the others are counted in its authors' files.",
 		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", whole), number("of", "averages_led", count))
+	v.Fold = "Averages led, by training seed"
 	for _, c := range infer.ArmPairs(g.Blocks) {
 		if c[0].Floor() || c[1].Entry().Name != model.Baseline {
 			continue
@@ -93,7 +93,7 @@ func (r *Report) seedGap(g infer.Group) doc.Text {
 	if rows == nil {
 		return doc.Text{}
 	}
-	return doc.Text{Style: "note", Body: "The folder has one training seed, so there is no interval over seeds. Add other seeds with reproduce --seeds 3072,3073,3074."}
+	return doc.Text{Style: doc.Commands, Body: "The folder has one training seed, so there is no interval over seeds. This command adds two.", Items: []doc.Item{{Text: r.reproduce(r.own(), "--seeds", r.seeds(3))}}}
 }
 
 // powerTable has the numbers of episodes and seeds that an effect needs, by which a
@@ -194,39 +194,6 @@ func (r *Report) tierReadings() doc.Table {
 		}
 	}
 	return v.Table
-}
-
-// factors lists the settings that a study may vary: a name for readers, a part of the name
-// of such settings, and the flags of `reproduce` that vary them.
-var factors = []struct{ name, setting, flags string }{
-	{"the strict protocol (held-out episodes)", "protocol strict", "--protocol strict --out DIR/strict"},
-	{"iCEM without its clipping", "clip ", "--solvers icem --icem-clip none --out DIR"},
-	{"actions clipped to the task's bounds", "actions executed", "--action-clip --out DIR"},
-	{"the planner's random draws", "planner noise", "--planner-noise 1 --out DIR"},
-	{"all valid starts in the pool", "pool full", "--pool full --out DIR"},
-}
-
-// factorGaps names the factors that the folder does not vary, with the commands that
-// vary them.
-func (r *Report) factorGaps() doc.Text {
-	out := doc.Text{Style: "commands"}
-	var missing []string
-	// add names a factor, with its command, unless some block varies it.
-	add := func(name, flags string, there func(*infer.Block) bool) {
-		if !slices.ContainsFunc(r.Blocks, there) {
-			missing = append(missing, name)
-			out.Items = append(out.Items, doc.Item{Text: "scalewm reproduce " + flags})
-		}
-	}
-	for _, f := range factors {
-		add(f.name, f.flags, func(b *infer.Block) bool { return strings.Contains(b.Settings, f.setting) })
-	}
-	add("MPPI's temperature", "--solvers mppi --temperature stock --out DIR", func(b *infer.Block) bool { return b.Solver == results.StockMPPI })
-	add("the printed T2", "--tiers T2,T2p --out DIR", func(b *infer.Block) bool { return slices.Contains(b.TierNames(), "T2p") })
-	if len(missing) > 0 {
-		out.Title, out.Body = "Not varied here", "The folder has no second setting of "+words.Listing(missing)+". These commands add one. To compare several results folders, give scalewm report the folder that contains them."
-	}
-	return out
 }
 
 // freshTable repeats the headline difference of each main block without the starts that

@@ -4,41 +4,64 @@ import (
 	"slices"
 	"strconv"
 
+	"scalewm/eval/infer"
 	"scalewm/eval/report/doc"
 	"scalewm/eval/results"
 	"scalewm/eval/words"
 	"scalewm/model"
 )
 
-// learned lists the methods that are not floors, in the order of the table of methods.
-// Each has a colour and a mark.
-var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
-
-// mark returns the index of an arm's method in learned, or -1. It selects the shape of
-// the arm's marks.
-func mark(arm results.Arm) int { return slices.Index(learned, arm.Entry().Name) }
-
-// class returns the CSS class of an arm: that of its method. The style sheet has
-// colours for the first methods of the table (m-0 to m-3), for random actions
-// (m-random), for other floors (m-floor), and one for all other methods (m-other). A
-// method keeps its colour in all figures, whichever methods a folder has.
-func class(arm results.Arm) string {
-	const coloured = 4
-	switch i := mark(arm); {
-	case arm.Floor() && !arm.Plans():
-		return "m-random"
-	case arm.Floor():
-		return "m-floor"
-	case i >= 0 && i < coloured:
-		return "m-" + strconv.Itoa(i)
+// palette returns the arms of a report in the order of their colours. The learned methods
+// of the table of methods are first, so that a method has the same colour in the reports of
+// all folders. Every other arm of this folder has its own colour after them, except for
+// the floors, which are grey.
+func palette(t *infer.Table) []results.Arm {
+	var arms []results.Arm
+	for _, name := range model.MethodNames(func(m model.Method) bool { return !m.Floor }) {
+		arms = append(arms, results.Arm{Method: name})
 	}
-	return "m-other"
+	others := infer.ArmsOf(t.Blocks)
+	for _, a := range t.Analyses {
+		others = append(others, a.Spec.Arm())
+	}
+	for _, c := range t.Curves {
+		others = append(others, c.Arm)
+	}
+	for _, c := range t.Clips {
+		others = append(others, c.Arm)
+	}
+	slices.SortFunc(others, results.CompareArms)
+	for _, a := range others {
+		if !slices.Contains(arms, a) && !grey(a) {
+			arms = append(arms, a)
+		}
+	}
+	return arms
 }
 
-// legend explains the colours of arms. Variants have the colour of their method.
-func legend(arms []results.Arm) (out []doc.Item) {
+// grey reports whether an arm is a floor of the table of methods, without variants.
+func grey(arm results.Arm) bool { return arm.Floor() && arm == results.Arm{Method: arm.Method} }
+
+// mark returns the index of an arm's colour, or -1. It selects the shape of the arm's
+// marks too.
+func (r *Report) mark(arm results.Arm) int { return slices.Index(r.arms, arm) }
+
+// class returns the CSS class of an arm, which has its colour: m-0, m-1, ..., m-random for
+// random actions, and m-floor for other floors.
+func (r *Report) class(arm results.Arm) string {
+	switch {
+	case grey(arm) && !arm.Plans():
+		return "m-random"
+	case grey(arm):
+		return "m-floor"
+	}
+	return "m-" + strconv.Itoa(r.mark(arm))
+}
+
+// legend explains the colours and marks of arms.
+func (r *Report) legend(arms []results.Arm) (out []doc.Item) {
 	for _, a := range arms {
-		out = append(out, doc.Item{Name: words.Arm(a), Class: class(a)})
+		out = append(out, doc.Item{Name: words.Arm(a), Class: r.class(a), Mark: r.mark(a)})
 	}
 	return out
 }

@@ -12,18 +12,20 @@ import (
 	"scalewm/eval/words"
 )
 
+// folded reports whether the page folds the details of tasks: there are several blocks.
+func (r *Report) folded() bool { return len(r.Blocks) > 1 }
+
 // tasks returns the details of each task: one section for each of its blocks, followed by
 // the training curves, the analyses of its checkpoints, and an episode to watch.
 func (r *Report) tasks() (out []doc.Section) {
-	last := ""
 	for i, b := range r.Blocks {
-		nav := ""
-		if b.Task != last {
-			nav, last = words.Task(b.Task), b.Task
+		if i == 0 || r.Blocks[i-1].Task != b.Task {
+			name := words.Task(b.Task)
+			out = append(out, doc.Section{Title: name + " in detail", Anchor: anchorOf(infer.Place{Task: b.Task}), Level: 2, Nav: name})
 		}
-		out = append(out, r.block(b, nav)...)
+		out = append(out, r.block(b)...)
 		if i == len(r.Blocks)-1 || r.Blocks[i+1].Task != b.Task {
-			out = append(out, r.training(b.Task)...)
+			out = append(out, r.curves(b.Task)...)
 			out = append(out, r.checkpoints(b.Task)...)
 			out = append(out, r.films(b.Task)...)
 		}
@@ -32,10 +34,9 @@ func (r *Report) tasks() (out []doc.Section) {
 }
 
 // block returns the sections of a block: success by tier, paired differences, episodes
-// on which methods disagree, the scatter over sets or seeds, and steps to success. nav,
-// the name in the navigation, is given for the first block of a task.
-func (r *Report) block(b *infer.Block, nav string) []doc.Section {
-	anchor, key := anchorOf(b.Place), legend(methods(r.Blocks))
+// on which methods disagree, the scatter over sets or seeds, and steps to success.
+func (r *Report) block(b *infer.Block) []doc.Section {
+	anchor, key := anchorOf(b.Place), r.legend(infer.ArmsOf(r.Blocks))
 	var spread, steps []template.HTML
 	for i := range b.Tiers {
 		spread, steps = append(spread, r.spreadFigure(b, i)), append(steps, r.stepsFigure(b, i))
@@ -51,9 +52,9 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 	if len(infer.MainBlocks(r.Blocks)) == 1 && b.Main == nil {
 		table, figure = doc.Text{Body: "Success by tier is at the top of the page."}, doc.Text{}
 	}
-	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 2, Nav: nav}, table, note("On these numbers", r.CostNotes(b)), seeds, figure)
+	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 3, Fold: r.folded()}, table, note("On these numbers", r.CostNotes(b)), seeds, figure)
 	add := func(title, name string, parts ...doc.Part) {
-		out = append(out, section(doc.Section{Title: title, Anchor: anchor + "-" + name, Level: 3}, parts...)...)
+		out = append(out, section(doc.Section{Title: title, Anchor: anchor + "-" + name, Level: 4}, parts...)...)
 	}
 	// Notes on pairs: what was left out of them, and why others could not be paired.
 	var notes []string
@@ -96,7 +97,7 @@ func (r *Report) successFigure(b *infer.Block) doc.Figure {
 		}
 		tiers.Items = append(tiers.Items, doc.Item{Text: s})
 	}
-	return doc.Figure{Caption: "Success against the planner's compute. " + bands, Panels: panels(r.computeFigure(b)), Legend: legend(methods(r.Blocks)), Aside: []doc.Text{tiers}}
+	return doc.Figure{Caption: "Success against the planner's compute. " + bands, Panels: panels(r.computeFigure(b)), Legend: r.legend(infer.ArmsOf(r.Blocks)), Aside: []doc.Text{tiers}}
 }
 
 // tierColumns returns a column of success for each of a block's tiers, and for their
@@ -197,12 +198,17 @@ func only(head string, count func(*infer.Difference) int) column {
 // are bold, since only they are confirmatory (see infer.Adjust). Counts of discordant
 // episodes are shown where an episode counts 0 or 1.
 func (r *Report) pairTable(b *infer.Block) doc.Table {
+	var before []column
+	counts := []column{only("A only", func(d *infer.Difference) int { return d.OnlyA }), only("B only", func(d *infer.Difference) int { return d.OnlyB })}
+	if b.SeveralSeeds() { // episodes count fractions
+		before, counts = []column{number("Seeds", infer.BlockSeedDiff, count), number("Over seeds", infer.BlockSeedDiff, points), number("95 % interval", infer.BlockSeedDiff, interval)}, nil
+	}
 	v := r.view(anchorOf(b.Place)+"-paired", b.Title()+": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. "+
 		"Judge by the adjusted p: for a mean by Holm over all tasks and solvers, for a tier by Benjamini and Hochberg over all tiers.",
-		comparison, tier, number("Episodes", infer.Diff, count), only("A only", func(d *infer.Difference) int { return d.OnlyA }), only("B only", func(d *infer.Difference) int { return d.OnlyB }),
-		number("Difference", infer.Diff, points), number("95 % interval", infer.Diff, interval), number("p", infer.Diff, pvalue), number("p, adjusted", infer.Diff, adjusted))
+		slices.Concat([]column{comparison, tier}, before, []column{number("Episodes", infer.Diff, count)}, counts,
+			[]column{number("Difference", infer.Diff, points), number("95 % interval", infer.Diff, interval), number("p", infer.Diff, pvalue), number("p, adjusted", infer.Diff, adjusted)})...)
 	if b.SeveralSeeds() {
-		v.Caption += " Outcomes of several training seeds are averaged in each episode, and single tiers are then tested like means: these intervals cover the draw of episodes, not the luck of training."
+		v.Caption += " The first columns take the training seed as the unit, with Student's interval. In the others outcomes of several seeds are averaged in each episode, and single tiers are then tested like means: these intervals cover the draw of episodes, not the luck of training."
 	}
 	for _, n := range r.pairs(b) {
 		v.row(row(n))
@@ -213,8 +219,8 @@ func (r *Report) pairTable(b *infer.Block) doc.Table {
 	return v.Table
 }
 
-// training returns the section with the training curves of a task.
-func (r *Report) training(task string) []doc.Section {
+// curves returns the section with the training curves of a task.
+func (r *Report) curves(task string) []doc.Section {
 	var runs []results.Curve
 	var arms []results.Arm
 	for _, c := range r.Curves {
@@ -224,7 +230,7 @@ func (r *Report) training(task string) []doc.Section {
 	}
 	slices.SortFunc(runs, func(a, b results.Curve) int { return cmp.Or(results.CompareArms(a.Arm, b.Arm), a.Seed-b.Seed) })
 	slices.SortFunc(arms, results.CompareArms)
-	return section(doc.Section{Title: "Training", Anchor: task + "-training", Level: 3}, doc.Figure{Panels: trainingFigures(runs), Legend: legend(slices.Compact(arms)),
+	return section(doc.Section{Title: "Training", Anchor: task + "-training", Level: 3, Fold: r.folded()}, doc.Figure{Panels: r.trainingFigures(runs), Legend: r.legend(slices.Compact(arms)),
 		Caption: "Averages over equal parts of the run, one line for each training run; dotted lines are the validation split. The state objective is each method's own term, and its unit differs between methods."})
 }
 
@@ -240,7 +246,7 @@ func (r *Report) films(task string) []doc.Section {
 			film = &predicted
 		}
 		if c.Task == task || c.Task == "" {
-			film.Clips = append(film.Clips, doc.Clip{Title: words.Arm(c.Arm), Note: c.Tier, Class: class(c.Arm), GIF: c.GIF})
+			film.Clips = append(film.Clips, doc.Clip{Title: words.Arm(c.Arm), Note: c.Tier, Class: r.class(c.Arm), GIF: c.GIF})
 		}
 	}
 	for _, film := range []*doc.Film{&planned, &predicted} {

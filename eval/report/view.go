@@ -9,7 +9,6 @@ import (
 
 	"scalewm/eval/infer"
 	"scalewm/eval/report/doc"
-	"scalewm/eval/results"
 	"scalewm/eval/words"
 )
 
@@ -149,10 +148,6 @@ var (
 // decimals returns a format with n decimals.
 func decimals(n int) format { return value(func(x float64) string { return words.Decimal(x, n) }) }
 
-// plain is a format with four decimals and an ASCII minus, in which rollouts are
-// reported.
-var plain = value(func(x float64) string { return fmt.Sprintf("%.4f", x) })
-
 // count formats the number of units N instead of the value.
 func count(n *infer.Number) doc.Field { return doc.Whole(n.N) }
 
@@ -176,10 +171,21 @@ func intervalOf(digits int) format {
 
 // spread formats a success with its standard deviation.
 func spread(n *infer.Number) doc.Field {
-	if n == nil || n.Value == nil {
+	if n.Value == nil {
 		return doc.Missing()
 	}
 	return doc.Number(words.Spread(*n.Value, infer.Or(n.SD)), *n.Value)
+}
+
+// spreadOf returns a format of a mean with its standard deviation, with that many decimals.
+func spreadOf(digits int) format {
+	return func(n *infer.Number) doc.Field {
+		f := decimals(digits)(n)
+		if n.SD != nil {
+			f.Text += " ± " + words.Decimal(*n.SD, digits)
+		}
+		return f
+	}
 }
 
 // digits is a format with three significant digits, and groups of digits in large
@@ -215,6 +221,14 @@ func listed(x []float64) doc.Field {
 	return doc.Words(strings.Join(s, ", "))
 }
 
+// shown formats a number, which may be nil.
+func shown(n *infer.Number, f format) doc.Field {
+	if n == nil {
+		return doc.Missing()
+	}
+	return f(n)
+}
+
 // rows returns the descriptions of our numbers of a kind with some settings and without
 // a training seed, in the order of the table.
 func (r *Report) rows(what, settings string) (out []infer.Number) {
@@ -229,16 +243,6 @@ func row(n *infer.Number) infer.Number {
 	return infer.Number{Source: n.Source, Place: n.Place, Of: n.Of, Minus: n.Minus, Seed: n.Seed}
 }
 
-// methods returns the arms of blocks without their variants, each once.
-func methods(blocks []*infer.Block) (out []results.Arm) {
-	for _, a := range infer.ArmsOf(blocks) {
-		if m := (results.Arm{Method: a.Method}); !slices.Contains(out, m) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
 // section returns a section with those parts that have something to show, or nothing if
 // there are none. Concatenating such results leaves out empty sections.
 func section(s doc.Section, parts ...doc.Part) []doc.Section {
@@ -246,16 +250,4 @@ func section(s doc.Section, parts ...doc.Part) []doc.Section {
 		return nil
 	}
 	return []doc.Section{s}
-}
-
-// publishedAs adds the published rows that belong to the last row, under the title of
-// its checkpoint.
-func (v *view) publishedAs(row infer.Number) {
-	// Published numbers do not distinguish checkpoints, so their rows would show the arm.
-	title := v.Rows[len(v.Rows)-1][0]
-	before := len(v.Rows)
-	v.published(infer.Number{Place: infer.Place{Task: row.Task}, Of: row.Of})
-	for _, fields := range v.Rows[before:] {
-		fields[0] = doc.Mute([]doc.Field{title})[0]
-	}
 }

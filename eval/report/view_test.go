@@ -62,13 +62,14 @@ func TestPaperTables(t *testing.T) {
 	r := likeThePaper(t)
 	g := r.Groups[0]
 	full, cross := r.fullTable(g, "pusht"), r.crossTable(g)
-	if len(full.Rows) != 4*3*2 || len(cross.Rows) != 4*5*2 || !r.gaps(g, "pusht").Empty() {
+	if len(full.Rows) != 4*3*2 || len(cross.Rows) != 4*2 || r.gaps(g, "pusht") != nil {
 		t.Fatalf("%d and %d rows, gaps %v", len(full.Rows), len(cross.Rows), r.gaps(g, "pusht"))
 	}
 	has(t, markdown(full, cross), // tab:full-pusht and tab:cross-task of the paper
 		"| CEM | SCALE | paper | **96.0 ± 2.0** | 93.2 ± 2.6 | **84.7 ± 4.0** | 63.0 ± 4.6 | 32.5 ± 4.4 | 73.9 |",
 		"| CEM | Aux | paper | 94.2 ± 1.9 | **93.3 ± 2.0** | **84.7 ± 5.3** | **66.2 ± 8.9** | **36.2 ± 7.9** | **74.9** |",
-		"| PointMaze | DINO-WM | paper | **94.2 ± 1.7** |", "| MPPI | LeWM | ours | 80.7 ± 1.9 |")
+		"| MPPI | LeWM | ours | 80.7 ± 1.9 |",
+		"| Method | Source | Push-T | Reacher | OGBench Cube | Two-Room | PointMaze |", "| DINO-WM | paper | 51.3 | 72.8 | 62.7 | **98.2** | **91.5** |", "| LeWM | ours | 64.4 ± 1.9 |")
 	text := markdown(r.setTestTable(g), r.tallyTable(g))
 	has(t, text,
 		"| DINO-WM − LeWM | Push-T | authors | 15 | 6 | −7.9 | – | 0.031 | – |", "| DINO-WM − LeWM | Reacher | authors | 15 | 6 | −0.1 | – | 0.438 | – |",
@@ -82,8 +83,8 @@ func TestPaperTables(t *testing.T) {
 // the tiers that it has.
 func TestPaperGaps(t *testing.T) {
 	has(t, markdown(complete(t).likeThePaper()[0].Parts...),
-		"Not in this folder: iCEM, MPPI, CEM at T2, CEM at T4 and DINO-WM.",
-		"| CEM | LeWM | ours | 80.0 ± 10.0 | – | 73.3 ± 5.8 | – | 50.0 ± 10.0 | 67.8 |",
+		"- Two-Room: iCEM, MPPI, CEM at T2, CEM at T4 and DINO-WM",
+		"| CEM | LeWM | ours | 80.0 ± 10.0 | – | 73.3 ± 5.8 | – | 50.0 ± 10.0 | 67.8 ± 8.4 |",
 		"| CEM | LeWM | paper | 88.0 ± 2.0 | 87.7 ± 2.6 | 84.3 ± 3.4 | 71.7 ± 3.5 | 58.0 ± 4.4 | 76.8 |") // (88.0 + 84.3 + 58.0) / 3
 	// LeWM and SCALE with CEM and iCEM at all tiers and six sets of 10 episodes. With CEM LeWM
 	// succeeds in 5 and SCALE in 6.5 on average. With iCEM both succeed in one more.
@@ -121,7 +122,8 @@ func TestCheckpoints(t *testing.T) {
 			fmt.Fprintf(&text, "%+v\n", p)
 		}
 	}
-	has(t, text.String(), "0.250", "0.125 to 0.375", "0.750", "0.41", "0.77", "0.125", "0.812", "0.625", "0.3750", "0.3600", "0.5448", "start 4: nothing <moves>", "<svg")
+	has(t, text.String(), "0.250", "0.125 to 0.375", "0.750", "0.125", "0.812", "0.625", "0.3750", "0.3600", "0.5448", "start 4: nothing <moves>", "<svg")
+	has(t, markdown(r.alignmentTable()), "| LeWM | ours | 0.25 |", "| LeWM | paper | 0.41 |", "| SCALE | ours | **0.75** |", "| SCALE | paper | **0.77** |")
 	if got := r.checkpoints("cube"); len(got) != 0 {
 		t.Errorf("sections of a task without analyses: %v", got)
 	}
@@ -131,7 +133,7 @@ func TestCheckpoints(t *testing.T) {
 	r = reportOf(t, c)
 	has(t, string(doc.Markdown(r.compute())), "| Two-Room | LeWM | ours | 12,345 | 8 | 4 | 20 | 3 |", "| any | SCALE | authors | – | 128 | 3.85 |",
 		"| Two-Room | LeWM | ours | 1.5 | – | – | – | – | 2.5 | 9,000 | 45,000 | 2 |", "| any | LeWM | authors | 1.2 | 0.578 | – | – | – | 2.41 |")
-	page, err := doc.HTML("", "", append(r.front(), r.why()...))
+	page, err := doc.HTML("", "", 0, append(r.front(), r.why()...))
 	if err != nil || wellFormed(string(page)) != nil || strings.Count(string(page), `class="bar `) != 2+1 || strings.Count(string(page), `class="paperline"`) != 2+1 {
 		t.Errorf("%v, %v; %d bars", err, wellFormed(string(page)), strings.Count(string(page), `class="bar `))
 	}
@@ -195,11 +197,11 @@ func twoSeeds(t *testing.T) []results.Cell {
 func TestSeedTables(t *testing.T) {
 	r := ofCells(t, twoSeeds(t))
 	has(t, string(doc.Markdown(r.robust())),
-		"| SCALE − LeWM | Two-Room | ours | CEM | 1, 2 | +20.0, −10.0 | +5.0 | 21.2 | −185.6 to +195.6 |",
-		"| SCALE − LeWM | Two-Room | authors | CEM, iCEM, MPPI | 3072, 3073 |",
+		"| SCALE − LeWM | Two-Room | ours | +5.0 | −185.6 to +195.6 | 21.2 | CEM | 1, 2 | +20.0, −10.0 |",
+		"| CEM, iCEM, MPPI | 3072, 3073 | +9.5, +10.2 |",
 		"| SCALE − LeWM | ours | 1 | 1 | 1 |", "| SCALE − LeWM | ours | 2 | 0 | 1 |", "| SCALE − LeWM | paper | 3072 | 15 | 15 |", "| SCALE − LeWM | authors | 3073 | 11 | 15 |",
-		"The folder has no second setting of the strict protocol", "scalewm reproduce --tiers T2,T2p --out DIR", "| ≥ 200 |")
-	has(t, r.lead(), "With training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds).")
+		"The folder has no second setting of the strict protocol", "--tiers T2,T2p --out DIR", "| ≥ 200 |")
+	has(t, r.lead(), "SCALE − LeWM, with training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds). These checkpoints only, with episodes as the unit: On Two-Room")
 	has(t, string(doc.Markdown(complete(t).robust())), "The folder has one training seed")
 
 	b := r.Blocks[0]
@@ -291,11 +293,33 @@ func TestCostNotes(t *testing.T) {
 	}
 }
 
-func TestClass(t *testing.T) {
-	for method, want := range map[string]string{"nobody": "m-other", lewm: "m-0", scale: "m-1", untrained: "m-floor", random: "m-random"} {
-		if got := class(results.Arm{Method: method}); got != want {
-			t.Errorf("%s has the class %s, want %s", method, got, want)
+// Every arm has its own colour: methods, their variants, and arms that the table of
+// methods lacks. Floors are grey.
+func TestColours(t *testing.T) {
+	var cells []results.Cell
+	for _, method := range []string{lewm, scale, "mine", "yours", untrained} {
+		cells = append(cells, resultstest.Cells(t, []plan{p(method, "T1", 5, 5)}, nil)...)
+	}
+	for _, q := range []string{"half", "native"} {
+		cells = append(cells, resultstest.Cells(t, []plan{p(scale, "T1", 5, 5)}, func(c *results.Cell) { c.Spec.Q, c.Spec.Weights = q, q })...)
+	}
+	r := ofCells(t, cells, resultstest.Cells(t, []plan{p(random, "", 2, 2)}, nil))
+	seen := map[string]results.Arm{}
+	for _, arm := range infer.ArmsOf(r.Blocks) {
+		c := r.class(arm)
+		if other, taken := seen[c]; taken {
+			t.Errorf("%s and %s have the class %s", arm, other, c)
 		}
+		seen[c] = arm
+		if want := map[results.Arm]string{{Method: lewm}: "m-0", {Method: scale}: "m-1", {Method: untrained}: "m-floor", {Method: random}: "m-random"}[arm]; want != "" && c != want {
+			t.Errorf("%s has the class %s, want %s", arm, c, want)
+		}
+		if page := string(rendered(t, r)["report.html"]); !strings.Contains(page, "."+c+" { --c: ") {
+			t.Errorf("the page has no colour for %s", c)
+		}
+	}
+	if len(seen) != 8 {
+		t.Errorf("%d arms, want 8", len(seen))
 	}
 }
 

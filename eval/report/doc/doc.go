@@ -22,8 +22,9 @@ import (
 type Section struct {
 	Title  string
 	Anchor string // its address on the page
-	Level  int    // 1: the document; 2: a chapter; 3: a section of the chapter before it
+	Level  int    // 1: the document; 2: a chapter; 3 and 4: sections of what is before them
 	Nav    string // its name in the page's navigation, or "" if it is not listed there
+	Fold   bool   // the page folds it, with the sections of deeper levels that follow it
 	Parts  []Part
 }
 
@@ -73,10 +74,14 @@ type Text struct {
 	Fold  string // as in Table
 }
 
+// Commands is the style of a list of commands, which are the texts of its items.
+const Commands = "commands"
+
 // Item is an element of a list: a name, a value and an explanation. Each may be empty.
 type Item struct {
 	Name, Value, Text string
 	Class             string // CSS class
+	Mark              int    // in a legend, the shape of the marks (see SVG.Mark)
 	Source            string // where Name is from, such as a section of the paper
 	Link              string // anchor of the section with details
 }
@@ -155,6 +160,10 @@ func (t Table) Quiet() [][]Field {
 
 // Main returns the text without the spread.
 func (f Field) Main() string { s, _, _ := strings.Cut(f.Text, " ± "); return s }
+
+// Value returns the number of the text, without a spread and without what follows in
+// parentheses.
+func (f Field) Value() string { s, _, _ := strings.Cut(f.Main(), " ("); return s }
 
 // Spread returns the text after "±", or "".
 func (f Field) Spread() string { _, s, _ := strings.Cut(f.Text, " ± "); return s }

@@ -40,7 +40,7 @@ func one() []Section {
 // formats renders sections in all formats.
 func formats(t *testing.T, s []Section) map[string]string {
 	t.Helper()
-	page, err := HTML("above", "tally", s)
+	page, err := HTML("above", "tally", 6, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestEveryFormatHasEveryPart(t *testing.T) {
 		"title-within", "caption-of-figure", "text-aside", "caption-of-grid", "caption-of-film", "method-of-film", "tier-of-film", "name-of-folded-text", "body-of-folded-text"}
 	form := map[string][]string{
 		"html": {`<a href="#chapter">nav-of-chapter</a>`, `<section id="within" class="level3">`, "<h3>title-within</h3>", "<svg>panel-one</svg>", "<svg>panel-two</svg>", "<svg>panel-three</svg>",
-			`src="data:image/gif;base64,R0lGODlh"`, "<details><summary>name-of-fold</summary>", `<li class="m-1"><i></i>name-in-legend</li>`, `<td data-key="7.5">7.5 <span class="sd">± 2.5</span></td>`, "<h4>title-aside</h4>",
+			`src="data:image/gif;base64,R0lGODlh"`, "<details><summary>name-of-fold</summary>", `<line class="swatch m-1"`, `</svg>name-in-legend</li>`, `<td data-key="7.5">7.5 <span class="sd">± 2.5</span></td>`, "<h4>title-aside</h4>",
 			"above", `<span class="tally">tally</span>`},
 		"md": {"# title-of-all\n", "## title-of-chapter\n", "### title-within\n", "| head-one | head-two |\n| --- | --- |\n| field-one | 7.5 ± 2.5 |", "*Figure on the page report.html: caption-of-figure*",
 			"*Film on the page report.html: caption-of-film With method-of-film tier-of-film.*", "<details><summary>name-of-fold</summary>\n\n| head-three |", "- **name-of-check** (passed): text-of-check"},

@@ -52,7 +52,11 @@ func mdText(w *strings.Builder, t Text) {
 		fmt.Fprintf(w, "%s\n\n", mdEscape(t.Body))
 	}
 	for _, i := range t.Items {
-		fmt.Fprintf(w, "- %s\n", i.line(mdEscape, func(s string) string { return "**" + s + "**" }))
+		escape := mdEscape
+		if t.Style == Commands && !strings.ContainsAny(i.Text, "`\r\n") {
+			escape = func(s string) string { return "`" + s + "`" }
+		}
+		fmt.Fprintf(w, "- %s\n", i.line(escape, func(s string) string { return "**" + s + "**" }))
 	}
 	if len(t.Items) > 0 {
 		fmt.Fprintln(w)
@@ -93,11 +97,16 @@ func LaTeX(sections []Section) []byte {
 \providecommand{\sr}[2]{#1{\scriptsize\,$\pm$\,#2}}
 \providecommand{\bsr}[2]{\textbf{#1}{\scriptsize\,$\pm$\,#2}}
 `)
+	tables := 0
 	for _, s := range sections {
-		fmt.Fprintf(&w, "\n\\%ssection*{%s}\n", strings.Repeat("sub", s.Level-1), texEscape(s.Title))
+		fmt.Fprintf(&w, "\n\\%s*{%s}\n", []string{"section", "subsection", "subsubsection", "paragraph"}[s.Level-1], texEscape(s.Title))
 		for _, p := range s.Parts {
 			switch p := p.(type) {
 			case Table:
+				// Tables wait for room on a page, and LaTeX stops if too many of them wait.
+				if tables++; tables%12 == 0 {
+					fmt.Fprint(&w, "\n\\clearpage\n")
+				}
 				texTable(&w, p)
 			case Figure:
 				for _, t := range p.Aside {
@@ -127,7 +136,11 @@ func texText(w *strings.Builder, t Text) {
 	}
 	fmt.Fprint(w, "\n\\begin{itemize}\n")
 	for _, i := range t.Items {
-		fmt.Fprintf(w, "  \\item %s\n", i.line(texEscape, func(s string) string { return `\textbf{` + s + `}` }))
+		escape := texEscape
+		if t.Style == Commands {
+			escape = func(s string) string { return `\texttt{` + texEscape(s) + `}` }
+		}
+		fmt.Fprintf(w, "  \\item %s\n", i.line(escape, func(s string) string { return `\textbf{` + s + `}` }))
 	}
 	fmt.Fprint(w, "\\end{itemize}\n")
 }
@@ -176,9 +189,31 @@ func texField(f Field) string {
 	return main
 }
 
-// texEscape escapes the special characters of LaTeX, and replaces symbols that need math mode.
-var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `^`, `\^{}`, `~`, `\~{}`, `%`, `\%`, `&`, `\&`, `_`, `\_`, `#`, `\#`,
-	"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "<", `$<$`, ">", `$>$`, "|", `$|$`, `"`, "''", "\n", " ").Replace
+// tex are the characters that LaTeX writes otherwise: its special ones, and the symbols of
+// the report, since pdfLaTeX's fonts have few characters beyond ASCII.
+var tex = map[rune]string{'\\': `\textbackslash{}`, '{': `\{`, '}': `\}`, '$': `\$`, '^': `\^{}`, '~': `\~{}`, '%': `\%`, '&': `\&`, '_': `\_`, '#': `\#`,
+	'<': `$<$`, '>': `$>$`, '|': `$|$`, '"': "''", '\n': " ", '\r': " ", '\t': " ",
+	'±': `$\pm$`, '−': `$-$`, '–': "--", '—': "---", '×': `$\times$`, '·': `$\cdot$`, '≥': `$\geq$`, '≤': `$\leq$`, '²': `$^2$`, '…': `\ldots{}`, '’': "'", '“': "``", '”': "''",
+	'↑': `$\uparrow$`, '↓': `$\downarrow$`, 'Δ': `$\Delta$`, 'λ': `$\lambda$`, 'ρ': `$\rho$`, 'τ': `$\tau$`}
+
+// texEscape escapes a text for LaTeX. A character beyond ASCII that is not in tex, such as
+// one in a name from elsewhere, is written as its code.
+func texEscape(s string) string {
+	var w strings.Builder
+	for i, r := range s {
+		switch to, is := tex[r]; {
+		case is:
+			w.WriteString(to)
+		case strings.HasPrefix(s[i:], "--"): // LaTeX would print a dash instead of a flag's two hyphens
+			w.WriteString("-{}")
+		case r >= ' ' && r <= '~':
+			w.WriteRune(r)
+		default:
+			fmt.Fprintf(&w, "(U+%04X)", r)
+		}
+	}
+	return w.String()
+}
 
 // line returns an item as one line: "Name [source] (value): text".
 func (i Item) line(escape, bold func(string) string) string {

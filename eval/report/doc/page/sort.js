@@ -15,3 +15,13 @@ for (const head of document.querySelectorAll("table.sortable thead th")) {
     body.append(...rows);
   });
 }
+
+// Opens the section that the address of the page names, and the folds around it.
+function unfold() {
+  const section = document.getElementById(location.hash.slice(1));
+  for (let e = section && (section.querySelector(":scope > details") || section); e; e = e.parentElement) {
+    if (e.tagName === "DETAILS") e.open = true;
+  }
+}
+addEventListener("hashchange", unfold);
+unfold();
