@@ -11,7 +11,6 @@ import (
 	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/eval/words"
-	"scalewm/model"
 )
 
 // Block holds the cells of one task and solver that were evaluated under the same
@@ -31,6 +30,9 @@ type Block struct {
 	// Fresh repeats the headline comparison without the starts that already meet the goal.
 	// It is nil if there are no such starts.
 	Fresh *Comparison
+	// Baseline is the arm with which the others are compared: the table's if the block has
+	// it, else the block's first arm that is no floor.
+	Baseline results.Arm
 	// Main is the block that this one is a variation of, and Varied names the factors in
 	// which they differ. Main is nil if the block itself is a main block.
 	Main   *Block
@@ -315,16 +317,35 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// against returns the arms with which the table of methods compares x, in the order of
-// that table. If no learned arm of the block is in the table, as in a folder of Python
-// models, x is compared with every arm after it, so that each pair is compared once.
+// baselineOf returns the arm of a name, or the paper's baseline, with which the others are
+// compared. Where no arm has the latter's method, it is the first that is no floor.
+func baselineOf(arms []results.Arm, name string) (results.Arm, error) {
+	if name == "" {
+		first := slices.IndexFunc(arms, func(a results.Arm) bool { return !a.Floor() })
+		if first < 0 || slices.ContainsFunc(arms, func(a results.Arm) bool { return a.Entry().Name == paperBaseline.Method }) {
+			return paperBaseline, nil
+		}
+		return arms[first], nil
+	}
+	arm, err := results.ParseArm(name)
+	if err == nil && !slices.Contains(arms, arm) {
+		var names []string
+		for _, a := range arms {
+			names = append(names, a.String())
+		}
+		err = fmt.Errorf("the folder has no arm %s (hint: it has %s)", name, words.Listing(names))
+	}
+	return arm, err
+}
+
+// against returns the arms with which x is compared: those that the table of methods names
+// if the paper's baseline is compared with, else the baseline.
 func (b *Block) against(x results.Arm) (out []results.Arm) {
-	ours := slices.ContainsFunc(b.Names(), func(a results.Arm) bool {
-		_, err := model.LookUp(a.Method)
-		return err == nil && !a.Floor()
-	})
-	if names := b.Names(); !ours && !x.Floor() {
-		return slices.DeleteFunc(names[slices.Index(names, x)+1:], results.Arm.Floor)
+	if b.Baseline != paperBaseline {
+		if x != b.Baseline {
+			out = append(out, b.Baseline)
+		}
+		return out
 	}
 	for _, method := range x.Entry().Against {
 		for _, y := range b.Names() {
@@ -339,6 +360,9 @@ func (b *Block) against(x results.Arm) (out []results.Arm) {
 // pair compares the arms of a block. Each comparison uses all training seeds of both
 // arms.
 func (b *Block) pair(o Options) {
+	if b.Baseline = o.baseline; !slices.Contains(b.Names(), b.Baseline) {
+		b.Baseline, _ = baselineOf(b.Names(), "") // without a name there is no error
+	}
 	b.sides = map[results.Arm]*Side{}
 	for _, a := range b.Names() {
 		b.sides[a] = &Side{Name: a.String()}
@@ -392,7 +416,7 @@ func (b *Block) Headline() *Comparison {
 	for _, c := range b.Pairs {
 		switch {
 		case c.Mean == nil:
-		case c.Minus.Entry().Name == model.Baseline && !c.Of.Floor():
+		case (c.Minus == b.Baseline || c.Minus.Entry().Name == b.Baseline.Method) && !c.Of.Floor():
 			return c
 		case first == nil:
 			first = c

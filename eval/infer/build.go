@@ -31,9 +31,12 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	}
 	// Place every cell, then arrange the cells in blocks.
 	placed, notes := PlaceCells(c.Cells)
-	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, c.Notes, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}}
+	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, c.Notes, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}, weightsOf: map[string]string{}}
 	for _, c := range c.Cells {
-		t.seedOf[c.ID] = c.Spec.TrainSeed
+		t.seedOf[c.ID], t.weightsOf[c.ID] = c.Spec.TrainSeed, c.Spec.Weights
+	}
+	for _, a := range c.Analyses {
+		t.weightsOf[a.ID] = a.Spec.Weights
 	}
 	var err error
 	if t.Blocks, err = blocksOf(placed, c.Runs); err != nil {
@@ -42,6 +45,10 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	if len(t.Blocks) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
+	if t.Baseline, err = baselineOf(ArmsOf(t.Blocks), o.Baseline); err != nil {
+		return nil, fmt.Errorf("report: --baseline: %w", err)
+	}
+	o.baseline = t.Baseline
 	// Numbers of one block first. Numbers over several blocks, over training seeds, of
 	// checkpoints, and the claims are computed from them and look them up with Find.
 	t.compare(o)
@@ -61,7 +68,10 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		t.predict(g)
 	}
 	t.publish()
-	t.Claims = t.findings(t.Groups[0])
+	// The claims compare SCALE with LeWM.
+	if arms := ArmsOf(t.Groups[0].Blocks); t.Baseline == paperBaseline && slices.Contains(arms, results.Arm{Method: "scale"}) {
+		t.Claims = t.findings(t.Groups[0])
+	}
 	t.check()
 	// The sort is stable, so that numbers of one kind keep the order of the blocks.
 	slices.SortStableFunc(t.Numbers, func(a, b *Number) int { return strings.Compare(a.What, b.What) })

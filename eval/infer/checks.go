@@ -188,7 +188,7 @@ func (t *Table) checkHomogeneous() Check {
 	tested, chance := 0, 0.0
 	for _, b := range t.Blocks {
 		for _, a := range b.Arms {
-			if a.Method != model.Baseline {
+			if a.Method != t.Baseline.Method {
 				continue
 			}
 			for _, tier := range b.TierNames() {

@@ -97,7 +97,7 @@ func TestCheckComplete(t *testing.T) {
 
 // empty returns a table without numbers.
 func empty(c *results.Contents, blocks ...*Block) *Table {
-	return &Table{Contents: c, Blocks: blocks, byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}}
+	return &Table{Contents: c, Blocks: blocks, Baseline: paperBaseline, byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}}
 }
 
 // oneArm returns the table of an arm with these rates on sets of n episodes.

@@ -1,9 +1,11 @@
 package infer
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -38,6 +40,11 @@ type Claim struct {
 	// "down", "same" (within Margin of 0), "> x", "< x", or a number (within Margin of it).
 	Want   map[string]string `json:"want"`
 	Margin float64           `json:"margin"`
+	// PublishedSize is set if the claim is about the size of a number, which depends on that
+	// of the models. Counted is set if its numbers are counted, without chance: they need no
+	// interval.
+	PublishedSize bool `json:"published_size"`
+	Counted       bool `json:"counted"`
 	// Make lists the flags with which `reproduce` computes the missing cells.
 	Make string `json:"make"`
 }
@@ -106,25 +113,38 @@ type Finding struct {
 	Evidence []Evidence
 }
 
-// evidence computes the numbers that decide a claim with a certain measure, for A and
-// one B, from the blocks of a group. It returns a number without a value for each one
-// that the folder cannot give, so that the verdict stays Undecided.
-type evidence func(t *Table, g Group, c Claim, b results.Arm) []Number
+// evidence computes the numbers that decide a claim with a certain measure from the blocks
+// of a group. It returns a number without a value for each one that the folder cannot give,
+// so that the verdict stays Undecided.
+type evidence func(t *Table, g Group, c Claim) []Number
+
+// against returns the evidence of the numbers for A and each B.
+func against(numbers func(t *Table, g Group, c Claim, b results.Arm) []Number) evidence {
+	return func(t *Table, g Group, c Claim) (out []Number) {
+		for _, b := range c.B {
+			out = append(out, numbers(t, g, c, b)...)
+		}
+		return out
+	}
+}
 
 // evidences maps the measures of claims.json to their evidence.
 var evidences = map[string]evidence{
-	"averages": func(t *Table, g Group, c Claim, b results.Arm) []Number { return t.averages(g, c, b, PaperSolvers) },
-	"icem": func(t *Table, g Group, c Claim, b results.Arm) []Number {
+	"averages": against(func(t *Table, g Group, c Claim, b results.Arm) []Number { return t.averages(g, c, b, PaperSolvers) }),
+	"icem": against(func(t *Table, g Group, c Claim, b results.Arm) []Number {
 		return t.averages(g, c, b, []string{results.ICEM})
-	},
-	"tiers":              (*Table).tiers,
-	"tasks":              (*Table).tasks,
-	"selection":          (*Table).selection,
+	}),
+	"tiers":              against((*Table).tiers),
+	"tasks":              against((*Table).tasks),
+	"selection":          against((*Table).selection),
 	"alignment":          ofCheckpoints(Spearman, "bootstrap of episodes", rho),
-	"ranking":            (*Table).ranking,
-	"rollout error":      (*Table).rolloutError,
-	"worst component":    (*Table).worstComponent,
+	"ranking":            against((*Table).ranking),
+	"rollout error":      against((*Table).rolloutError),
+	"median component":   ofEach("r2_of_median", hasProbe),
+	"hidden layer":       ofEach("r2_mlp_minus_ridge", hasProbe),
+	"temperature":        (*Table).otherTemperatures,
 	"leading variance":   ofMeasure("leading_variance"),
+	"effective rank":     ofMeasure("effective_rank"),
 	"leading components": ofMeasure("r2_of_leading"),
 	"all components":     ofMeasure(R2("ridge", 0, "mean")),
 	"training time":      ratioOf("epoch_seconds_ratio", measureOf("epoch_seconds").of),
@@ -133,32 +153,66 @@ var evidences = map[string]evidence{
 }
 
 // findings decides all claims by the numbers of a group, and adds these numbers to the
-// table.
+// table. In a folder with a single task the claims are about this task.
 func (t *Table) findings(g Group) (out []Finding) {
 	for _, c := range PaperClaims {
 		f := Finding{Claim: c}
-		for _, b := range c.B {
-			for _, n := range evidences[c.Measure](t, g, c, b) {
-				// A number with a solver belongs to a block, and has the settings of the block.
-				if n.Solver == "" {
-					n.Settings = g.Name
-				}
-				f.Evidence = append(f.Evidence, Evidence{t.add(n), Undecided})
-			}
+		if tasks := Tasks(g.Blocks); len(tasks) == 1 && slices.Contains(c.Tasks(), tasks[0]) {
+			f.Claim.Claim = "On " + words.Task(tasks[0]) + ": " + c.Claim
+			f.Want = map[string]string{tasks[0]: cmp.Or(c.Want[tasks[0]], c.Want["*"])}
 		}
-		var stands []Verdict
-		for i := range f.Evidence {
-			e := &f.Evidence[i]
-			// A task-independent number has the task "", which only the key "*" covers.
-			if allowed, _ := c.Allows(e.Task); !e.Missing() {
-				e.Stand = e.Estimate().Stand(allowed, len(f.Evidence))
+		for _, n := range evidences[c.Measure](t, g, f.Claim) {
+			// A number with a solver belongs to a block, and has the settings of the block.
+			if n.Solver == "" {
+				n.Settings = g.Name
 			}
-			stands = append(stands, e.Stand)
+			f.Evidence = append(f.Evidence, Evidence{t.add(n), Undecided})
 		}
-		f.Verdict = c.Need.Decide(stands)
+		f.decide(t)
 		out = append(out, f)
 	}
 	return out
+}
+
+// decide sets the verdicts on the numbers and on the claim.
+func (f *Finding) decide(t *Table) {
+	var stands []Verdict
+	oneSeed := false
+	for i := range f.Evidence {
+		e := &f.Evidence[i]
+		allowed, known := f.Allows(e.Task)
+		if !known { // a number over all tasks
+			allowed, _ = f.Allows(f.Tasks()[0])
+		}
+		x := e.Estimate()
+		if f.Counted {
+			x.Lo, x.Hi = x.Value-point, x.Value+point
+		}
+		switch {
+		case e.Missing():
+		case f.PublishedSize && !t.publishedSize(e.From):
+			e.Notes = append(slices.Clip(e.Notes), "not with the published preset")
+		default:
+			e.Stand = x.Stand(allowed, len(f.Evidence))
+		}
+		// Costs do not depend on the weights, so that one training is enough for them.
+		if e.Unit != "task" && !(e.Unit == "training seed" && e.N > 1) {
+			oneSeed = true
+		}
+		stands = append(stands, e.Stand)
+	}
+	if f.Verdict = f.Need.Decide(stands); f.Verdict == Holds && oneSeed {
+		f.Verdict = HoldsHere
+	}
+}
+
+// publishedSize reports whether all checkpoints behind the cells or analyses were trained
+// with the preset of the paper.
+func (t *Table) publishedSize(from []string) bool {
+	return !slices.ContainsFunc(from, func(id string) bool {
+		preset := t.Trained[t.weightsOf[id]].Preset
+		return t.weightsOf[id] != "" && preset != "paper" && preset != "paper-main" && preset != "printed"
+	})
 }
 
 // Claimed is the prefix of the What of numbers that decide claims. They are differences
@@ -322,7 +376,7 @@ func (t *Table) checkpointPairs(task string, a, b results.Arm, number func(*Chec
 // or, with several training seeds, the mean difference over them. The note is attached
 // to the number of a single checkpoint, and says where its interval comes from.
 func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidence {
-	return func(t *Table, _ Group, c Claim, b results.Arm) (out []Number) {
+	return against(func(t *Table, _ Group, c Claim, b results.Arm) (out []Number) {
 		for _, task := range c.Tasks() {
 			var diffs []Estimate
 			var from []string
@@ -332,7 +386,7 @@ func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidenc
 			out = append(out, overTrainings(Number{What: Claimed + what, Place: Place{Task: task}, Of: c.A, Minus: b, From: from}, diffs, note))
 		}
 		return out
-	}
+	})
 }
 
 // ofMeasure is ofCheckpoints for a measure without an interval. Only several training
@@ -361,27 +415,30 @@ func overTrainings(n Number, x []Estimate, note string) Number {
 	return n.put(MeanOf(values))
 }
 
-// worstComponent returns, for each arm and task, the smallest R² of a component of the
-// state. It is a value of each arm instead of a difference.
-func (t *Table) worstComponent(_ Group, c Claim, b results.Arm) (out []Number) {
-	worst := measureOf("r2_of_worst").of
-	for _, arm := range []results.Arm{c.A, b} {
-		for _, task := range c.Tasks() {
-			n := Number{What: Claimed + "r2_of_worst", Place: Place{Task: task}, Of: arm}
-			var least []Estimate
-			// Any checkpoint with probes counts, even if the R² itself is not finite.
-			for _, x := range t.checkpointsWith(task, arm, func(c *Checkpoint) float64 {
-				if c.Probe == nil {
-					return math.NaN()
+// ofEach returns the evidence of a measure of each arm and task, instead of a difference.
+// Checkpoints for which has is not NaN count, even if the measure itself is not finite.
+func ofEach(what string, has func(*Checkpoint) float64) evidence {
+	return func(t *Table, _ Group, c Claim) (out []Number) {
+		for _, arm := range append([]results.Arm{c.A}, c.B...) {
+			for _, task := range c.Tasks() {
+				n := Number{What: Claimed + what, Place: Place{Task: task}, Of: arm}
+				var of []Estimate
+				for _, x := range t.checkpointsWith(task, arm, has) {
+					of, n.From = append(of, pointEstimate(measureOf(what).of(x))), union(n.From, x.ids)
 				}
-				return 0
-			}) {
-				least, n.From = append(least, pointEstimate(worst(x))), union(n.From, x.ids)
+				out = append(out, overTrainings(n, of, "no interval"))
 			}
-			out = append(out, overTrainings(n, least, "no interval"))
 		}
+		return out
 	}
-	return out
+}
+
+// hasProbe is 0 if a checkpoint has probes, else NaN.
+func hasProbe(c *Checkpoint) float64 {
+	if c.Probe == nil {
+		return math.NaN()
+	}
+	return 0
 }
 
 // ranking returns the differences of Kendall's τ, paired by start.
@@ -425,7 +482,7 @@ func (t *Table) byStart(what string, c Claim, b results.Arm, number func(r *resu
 // ratioOf returns the evidence of the ratio of two checkpoints' costs, averaged over
 // tasks. The task is the unit of its interval.
 func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
-	return func(t *Table, _ Group, c Claim, b results.Arm) []Number {
+	return against(func(t *Table, _ Group, c Claim, b results.Arm) []Number {
 		n := Number{What: Claimed + what, Of: c.A, Minus: b, Unit: "task"}
 		var ratios []float64
 		for _, task := range c.Tasks() {
@@ -448,7 +505,54 @@ func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 			n.Notes = []string{"no interval"}
 		}
 		return []Number{n}
+	})
+}
+
+// otherTemperatures returns, for each task, the success of A with MPPI at each other
+// temperature within a factor of four of the stock one, minus that at the stock
+// temperature, averaged over tiers. The episodes are the same, so the interval of
+// independent rates is too wide.
+func (t *Table) otherTemperatures(_ Group, c Claim) (out []Number) {
+	for _, task := range c.Tasks() {
+		at := map[float64]*Block{}
+		for _, b := range t.Blocks {
+			for slot, x := range b.cells {
+				if b.Task == task && slot.arm == c.A && x.Spec.Solver == results.MPPI {
+					at[x.Spec.Temperature] = b
+				}
+			}
+		}
+		none := Number{What: Claimed + "temperature", Place: Place{Task: task, Solver: results.MPPI}, Of: c.A}
+		stock, compared := at[results.StockTemperature], false
+		for _, temperature := range slices.Sorted(maps.Keys(at)) {
+			if ratio := temperature / results.StockTemperature; stock == nil || ratio == 1 || ratio < .25 || ratio > 4 {
+				continue
+			}
+			n := none
+			var diffs []Estimate
+			for _, tier := range stock.Averaged() {
+				x, y := t.BySeed(at[temperature], c.A, tier), t.BySeed(stock, c.A, tier)
+				if len(x) > 0 && len(y) > 0 {
+					diffs = append(diffs, x[0].Estimate().Minus(y[0].Estimate()))
+					n.From = union(n.From, x[0].From, y[0].From)
+				}
+			}
+			if n.N = len(diffs); n.N > 0 {
+				var sum Estimate
+				for _, d := range diffs {
+					sum = Estimate{sum.Value + d.Value, sum.Lo + d.Lo, sum.Hi + d.Hi}
+				}
+				k := float64(n.N)
+				n = n.put(Estimate{sum.Value / k, sum.Lo / k, sum.Hi / k})
+				n.Unit, n.Settings, compared = "tier", fmt.Sprintf("temperature %g", temperature), true
+				out = append(out, n)
+			}
+		}
+		if !compared {
+			out = append(out, none)
+		}
 	}
+	return out
 }
 
 // planTime returns the seconds that one plan takes, summed over tiers: the last entry

@@ -18,7 +18,7 @@ func TestClaimsAreDecidable(t *testing.T) {
 			t.Errorf("%s is there twice", c.ID)
 		}
 		ids[c.ID] = true
-		if evidences[c.Measure] == nil || !slices.Contains([]Need{All, Most, NotAll}, c.Need) || len(c.B) == 0 || c.Make == "" {
+		if evidences[c.Measure] == nil || !slices.Contains([]Need{All, Most, NotAll}, c.Need) || c.A.Method == "" || c.Make == "" {
 			t.Errorf("%s: %+v", c.ID, c)
 		}
 		for task, want := range c.Want {
@@ -105,9 +105,9 @@ func TestClaimsOnAverages(t *testing.T) {
 		all, not Verdict
 		counts   string
 	}{
-		{2, 6, Holds, Fails, "15 hold, 0 fail, 0 undecided, 0 missing"},
+		{2, 6, HoldsHere, Fails, "15 hold, 0 fail, 0 undecided, 0 missing"},
 		{-1, 3, Undecided, Undecided, "14 hold, 0 fail, 1 undecided, 0 missing"},
-		{-9, -7, Fails, Holds, "14 hold, 1 fail, 0 undecided, 0 missing"},
+		{-9, -7, Fails, HoldsHere, "14 hold, 1 fail, 0 undecided, 0 missing"},
 	} {
 		of := findings(grid(at(c.lo, c.hi)))
 		all, not := found(t, of, "scale-every-average"), found(t, of, "aux-not-every-average")

@@ -13,8 +13,12 @@ type Range struct{ Lo, Hi float64 }
 type Verdict string
 
 // Verdicts of a claim. Undecided means that the data are not precise enough, or missing.
+//
+// HoldsHere is Holds for the episodes of one training seed. A claim about methods needs
+// several seeds.
 const (
 	Holds     Verdict = "holds"
+	HoldsHere Verdict = "holds here, one training seed"
 	Fails     Verdict = "fails"
 	Undecided Verdict = "undecided"
 )
@@ -32,13 +36,13 @@ const (
 // Stand compares an estimate with the range that a claim states for it, as one of among
 // numbers of that claim. The result is Holds if the 95 % interval is inside the range. It
 // is Fails if the interval is outside the range even after it is widened so that it covers
-// all numbers at once (Bonferroni, normal distribution). Without an interval it is
-// Undecided.
+// all numbers at once (Bonferroni, normal distribution). Without an interval, or with one
+// that is a point, it is Undecided.
 //
 // Only refutations are corrected for the number of intervals, because one of them refutes
 // a claim about all numbers; see Decide.
 func (e Estimate) Stand(r Range, among int) Verdict {
-	if !(e.Lo <= e.Hi) { // NaN
+	if !(e.Hi-e.Lo >= point) { // or NaN
 		return Undecided
 	}
 	wide := stats.Together(among)
@@ -91,12 +95,24 @@ func (n Need) Decide(stands []Verdict) Verdict {
 	return Undecided
 }
 
+// point is the largest width of an interval that rounding explains.
+const point = 1e-9
+
 // MeanOf returns the mean of independent units, such as training seeds or starts, with
-// Student's 95 % interval. The interval is NaN if there are fewer than two.
+// Student's 95 % interval. The interval is NaN if there are fewer than two, or if all are
+// equal, which says nothing about their spread.
 func MeanOf(x []float64) Estimate {
 	mean, _ := stats.MeanSD(x)
 	iv := stats.StudentMean(x, 0.95)
-	return Estimate{mean, iv.Lo, iv.Hi}
+	return estimate(mean, iv)
+}
+
+// estimate returns a value with its interval, or without one if the interval is a point.
+func estimate(value float64, iv stats.Interval) Estimate {
+	if iv.Hi-iv.Lo < point {
+		return pointEstimate(value)
+	}
+	return Estimate{value, iv.Lo, iv.Hi}
 }
 
 // Minus returns the difference of two estimates as if they were independent. It

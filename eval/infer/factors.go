@@ -20,6 +20,11 @@ const (
 	FactorAll  = "factor_all"
 )
 
+// PrecisionDiff is the success of an arm planned in bf16 minus that planned in fp32, in
+// points, over the tiers and episodes that both have. Its place has the settings of the
+// block in fp32.
+const PrecisionDiff = "precision_difference"
+
 // factors adds these numbers for all blocks.
 func (t *Table) factors(o Options) {
 	o.MeanOnly = true
@@ -36,6 +41,9 @@ func (t *Table) factors(o Options) {
 		}
 		if b.Solver == results.StockMPPI {
 			p.Settings = strings.TrimPrefix(p.Settings+", stock temperature", ", ")
+		}
+		if slices.Equal(b.Varied, []string{"precision"}) {
+			t.precisions(b, o)
 		}
 		if main := b.Main.restrictedTo(b, o); len(main.Tiers) > 0 {
 			t.factor(FactorMain, p, cmp.Or(b.Main.Settings, "the main setting"), main)
@@ -86,4 +94,20 @@ func (t *Table) factor(what string, p Place, name string, b *Block) {
 	}
 	t.add(n)
 	t.add(Number{What: what + "_seeds", Place: p, Value: some(float64(len(seeds))), From: from, Notes: []string{name}})
+}
+
+// precisions adds PrecisionDiff for the arms of a block that differs from its main block
+// in the precision of planning.
+func (t *Table) precisions(b *Block, o Options) {
+	for _, arm := range b.Names() {
+		main, other := b.Main.sides[arm], b.sides[arm]
+		if main == nil || other == nil || !arm.Plans() {
+			continue
+		}
+		if d := Compare(main, other, o).Mean; d != nil {
+			n := Number{What: PrecisionDiff, Place: b.Place.At(strings.Join(d.Tiers, ", ")), Of: arm, P: some(d.P), N: d.N, Unit: "episode",
+				From: union(b.Main.ids(arm, d.Tiers), b.ids(arm, d.Tiers)), How: d}
+			t.add(n.put(Estimate{d.Diff, d.Lo, d.Hi}))
+		}
+	}
 }

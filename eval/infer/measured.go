@@ -232,19 +232,23 @@ var measures = []measure{
 		}
 		return sum / float64(len(ProbeSizes))
 	}},
-	// Smallest R² of a component of the state, read from all principal components. An R²
-	// that is NaN does not count.
-	{"r2_of_worst", "", func(c *Checkpoint) float64 {
-		worst := math.Inf(1)
+	// Median over the components of the state of the R² from all principal components.
+	{"r2_of_median", "", func(c *Checkpoint) float64 {
+		var r2 []float64
 		if c.Probe != nil {
+			seen := map[string]bool{"mean": true}
 			for _, s := range c.Probe.Scores {
-				if v := c.r2("ridge", 0, s.Component); s.Component != "mean" && v < worst {
-					worst = v
+				if v := c.r2("ridge", 0, s.Component); !seen[s.Component] && !math.IsNaN(v) {
+					seen[s.Component], r2 = true, append(r2, v)
 				}
 			}
 		}
-		return worst
+		if len(r2) == 0 {
+			return math.NaN()
+		}
+		return median(r2)
 	}},
+	{"r2_mlp_minus_ridge", "", func(c *Checkpoint) float64 { return c.r2("mlp", 0, "mean") - c.r2("ridge", 0, "mean") }},
 	{"rollout_starts", "", ofRollout(func(r *results.Rollout) float64 { return float64(r.Starts) })},
 	{"parameters", "", ofCost(func(c *results.Cost) float64 { return float64(c.Params) })},
 	{"batch", "", ofCost(func(c *results.Cost) float64 { return float64(c.Batch) })},
@@ -353,18 +357,19 @@ func (t *Table) measured(c *Checkpoint) {
 // The p-value is that of Wilcoxon's signed-rank test over the starts that both have.
 func (t *Table) changes(c *Checkpoint, all []*Checkpoint) {
 	at := slices.IndexFunc(all, func(b *Checkpoint) bool {
-		return b.Arm == baseline && c.Arm != baseline && b.Seed == c.Seed && b.Protocol == c.Protocol && b.Data == c.Data && b.Rollout != nil
+		return b.Arm == t.Baseline && c.Arm != t.Baseline && b.Seed == c.Seed && b.Protocol == c.Protocol && b.Data == c.Data && b.Rollout != nil
 	})
 	if c.Rollout == nil || at < 0 {
 		return
 	}
 	b := all[at]
-	n := Number{Place: c.Place(), Of: c.Arm, Minus: baseline, Seed: &c.Seed, From: union(c.ids, b.ids)}
+	n := Number{Place: c.Place(), Of: c.Arm, Minus: t.Baseline, Seed: &c.Seed, From: union(c.ids, b.ids)}
 	t.change(n, RolloutError, c.Rollout.RollErr, b.Rollout.RollErr, math.NaN())
 	t.change(n, Tau, c.Rollout.Tau, b.Rollout.Tau, overStarts(c.Rollout, b.Rollout))
 }
 
-var baseline = results.Arm{Method: model.Baseline}
+// paperBaseline is the arm with which the paper compares the others.
+var paperBaseline = results.Arm{Method: model.Baseline}
 
 // change adds the change of a value x compared with the baseline's.
 func (t *Table) change(n Number, what string, x, base, p float64) {

@@ -136,8 +136,12 @@ type Table struct {
 	Numbers []*Number
 	Blocks  []*Block // by task, solver and settings
 	Groups  []Group
-	Claims  []Finding
-	Checks  []Check
+	// Baseline is the arm with which the others are compared, see Options.
+	Baseline results.Arm
+	// Claims are those of the paper. There are none if the folder has no SCALE, or if the arms
+	// are not compared with LeWM.
+	Claims []Finding
+	Checks []Check
 	// Warnings are what a reader needs to know in order to judge the numbers.
 	Warnings []string
 	Origin   results.Origin
@@ -146,6 +150,7 @@ type Table struct {
 	byKey       map[key]*Number
 	checkpoints map[string][]*Checkpoint // by task
 	seedOf      map[string]int           // training seed of each cell, by its id
+	weightsOf   map[string]string        // hash of the weights of each cell and analysis, by its id
 }
 
 // add adds a number, and returns it as stored. If the table already has a number with the

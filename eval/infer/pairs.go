@@ -164,10 +164,14 @@ func (c *Comparison) refuse(format string, args ...any) {
 	c.Refused = append(c.Refused, fmt.Sprintf(format, args...))
 }
 
-// Options are the options of Compare.
+// Options are the options of Compare and Infer.
 type Options struct {
 	SameDevice bool // do not pair outcomes that were computed on different kinds of device
 	MeanOnly   bool // leave ByTier empty, which saves the tests and bootstraps of single tiers
+	// Baseline is the name of the arm with which Infer compares the others. "" is LeWM, the
+	// paper's, or the first arm of a folder without it.
+	Baseline string
+	baseline results.Arm // the arm of that name
 }
 
 // Compare pairs the outcomes of two arms episode by episode. Outcomes that were not
@@ -439,7 +443,9 @@ func (t *table) keepComplete(want int) {
 //     rates near 0 or 1 and few discordant pairs.
 //   - Otherwise its outcome is the average over tiers and seeds. The test flips signs
 //     by episode, and the interval is from a bootstrap of episodes within sets, whose
-//     coverage is closest to nominal (docs/sources.md#bootstrap).
+//     coverage is closest to nominal (docs/sources.md#bootstrap). Where fewer than
+//     fewPairs episodes differ, or all by the same amount, the bootstrap is too narrow or
+//     a point; then the interval is Newcombe's of the averaged outcomes.
 //
 // SetP is the same null hypothesis with the set as the unit. All rows draw from equal
 // random streams, so a row does not depend on which others are computed, or in what
@@ -465,19 +471,44 @@ func (t *table) row(name string, tiers []string, seeds int) Difference {
 	percent := func(n int) float64 { return 100 * float64(n) / float64(sum.total()) }
 	r.RateA, r.RateB, r.Diff = percent(sum.both+sum.onlyA), percent(sum.both+sum.onlyB), percent(sum.diff())
 	r.Sets, r.SetP = len(bySet), stats.SignFlipExact(setDiffs)
-	var interval func(level float64) stats.Interval
+	each := float64(perEpisode)
+	counts := stats.Fourfold{Both: float64(sum.both) / each, OnlyA: float64(sum.onlyA) / each, OnlyB: float64(sum.onlyB) / each, Neither: float64(sum.neither) / each}
+	interval := func(level float64) stats.Interval { return stats.Newcombe(counts, level) }
+	r.Interval = Newcombe
 	if perEpisode == 1 {
-		counts := stats.Fourfold{Both: sum.both, OnlyA: sum.onlyA, OnlyB: sum.onlyB, Neither: sum.neither}
-		interval = func(level float64) stats.Interval { return stats.Newcombe(counts, level) }
 		p, mid := stats.McNemar(sum.onlyA, sum.onlyB)
-		r.P, r.MidP, r.Test, r.Interval = p, &mid, McNemar, Newcombe
+		r.P, r.MidP, r.Test = p, &mid, McNemar
 	} else {
-		r.P = stats.SignFlip(bySet, rng.Stream("report sign flip"))
-		interval = stats.Bootstrap(bySet, rng.Stream("report bootstrap")).Interval
-		r.Test, r.Interval = EpisodeFlip, Bootstrap
+		r.P, r.Test = stats.SignFlip(bySet, rng.Stream("report sign flip")), EpisodeFlip
+		if differing(r.diffs) >= fewPairs {
+			interval = stats.Bootstrap(bySet, rng.Stream("report bootstrap")).Interval
+			r.Interval = Bootstrap
+		}
 	}
 	iv := interval(0.95)
 	r.Lo, r.Hi = 100*iv.Lo, 100*iv.Hi
-	r.Verdict = interval(stats.EquivalenceLevel).Within(stats.Margin / 100.0)
+	// Arms that never differ may be one arm twice: that is no evidence of equivalence.
+	if r.Verdict = stats.Undecided; sum.onlyA+sum.onlyB > 0 {
+		r.Verdict = interval(stats.EquivalenceLevel).Within(stats.Margin / 100.0)
+	}
 	return r
+}
+
+// fewPairs is the number of differing pairs below which a bootstrap is not used.
+const fewPairs = 10
+
+// differing returns the number of differences that are not zero, or 0 if all differences are
+// equal.
+func differing(diffs []int) (n int) {
+	equal := true
+	for _, d := range diffs {
+		if d != 0 {
+			n++
+		}
+		equal = equal && d == diffs[0]
+	}
+	if equal {
+		return 0
+	}
+	return n
 }

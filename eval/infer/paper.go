@@ -56,8 +56,8 @@ func (t *Table) publish() {
 		case n.What == Success && n.Source == Paper && n.Solver == results.ICEM && n.Tier == Mean:
 			cem := find(Success, results.CEM, n.Of)
 			t.gain(Number{Source: Paper, Place: Place{Task: n.Task}, Of: n.Of, Value: some(*n.Value - *cem.Value)}, *cem.Value, *n.Value)
-		case (n.What == Tau || n.What == RolloutError) && n.Of != baseline:
-			t.change(Number{Source: n.Source, Place: n.Place, Of: n.Of, Minus: baseline}, n.What, *n.Value, *find(n.What, "", baseline).Value, Or(n.P))
+		case (n.What == Tau || n.What == RolloutError) && n.Of != paperBaseline:
+			t.change(Number{Source: n.Source, Place: n.Place, Of: n.Of, Minus: paperBaseline}, n.What, *n.Value, *find(n.What, "", paperBaseline).Value, Or(n.P))
 		case n.What == ByState && n.Of.Variants == "":
 			half := find(ByState, "", StateArm(n.Of, "half"))
 			t.add(Number{What: StateDiff, Source: n.Source, Place: n.Place, Of: n.Of, Value: some(*n.Value - *half.Value)})
@@ -158,10 +158,12 @@ func (t *Table) publishSeeds() {
 }
 
 // publishSeedDiff adds such a difference. With at least three seeds it adds the number
-// of seeds that an effect needs; two do not give a useful standard deviation.
+// of seeds that an effect needs. Two rounded numbers give no useful standard deviation and
+// no interval.
 func (t *Table) publishSeedDiff(n Number, s *Seeds) {
-	t.seedDiff(n, s)
+	mean := t.seedDiff(n, s)
 	if len(s.Seeds) < 3 {
+		mean.Lo, mean.Hi = nil, nil
 		return
 	}
 	_, sd := stats.MeanSD(s.Points)

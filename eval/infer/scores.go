@@ -172,13 +172,13 @@ type Estimate struct{ Value, Lo, Hi float64 }
 // Aggregate summarizes a method's success rates cells[cell][set], in percent, over all
 // cells: mean, interquartile mean, and how far success falls short of 100 %
 // (docs/sources.md#aggregates). The intervals are from a bootstrap that resamples the
-// sets of each cell. The name of the method seeds it.
+// sets of each cell; there is none if the sets do not differ. The name of the method seeds
+// it.
 func Aggregate(method string, cells [][]float64) (mean, iqm, gap Estimate) {
 	all := slices.Concat(cells...)
-	estimate := func(statistic func([]float64) float64) Estimate {
-		iv := stats.Aggregated(cells, statistic, rng.Stream("report aggregate", method)).Interval(0.95)
-		return Estimate{statistic(all), iv.Lo, iv.Hi}
+	of := func(statistic func([]float64) float64) Estimate {
+		return estimate(statistic(all), stats.Aggregated(cells, statistic, rng.Stream("report aggregate", method)).Interval(0.95))
 	}
-	return estimate(func(x []float64) float64 { m, _ := stats.MeanSD(x); return m }), estimate(stats.IQM),
-		estimate(func(x []float64) float64 { return stats.OptimalityGap(x, 100) })
+	return of(func(x []float64) float64 { m, _ := stats.MeanSD(x); return m }), of(stats.IQM),
+		of(func(x []float64) float64 { return stats.OptimalityGap(x, 100) })
 }

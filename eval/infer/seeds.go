@@ -153,8 +153,8 @@ func (t *Table) seeds(g Group) {
 }
 
 // seedDiff adds a difference by training seed, and its mean with Student's interval:
-// there are too few seeds for a bootstrap.
-func (t *Table) seedDiff(n Number, s *Seeds) {
+// there are too few seeds for a bootstrap. It returns the mean.
+func (t *Table) seedDiff(n Number, s *Seeds) (mean *Number) {
 	n.What, n.Unit = SeedDiff, "training seed"
 	from := map[int][]string{} // cells of each seed
 	for _, id := range n.From {
@@ -169,7 +169,7 @@ func (t *Table) seedDiff(n Number, s *Seeds) {
 	_, sd := stats.MeanSD(s.Points)
 	n = n.put(MeanOf(s.Points))
 	n.SD, n.N, n.How = some(sd), len(s.Seeds), s
-	t.add(n)
+	return t.add(n)
 }
 
 // spread adds the standard deviation of a difference for each source of variance. With

@@ -186,32 +186,60 @@ func name(all []*Settings) {
 			if k.name == apart {
 				return true
 			}
-			if usual := fieldNamed(k.name).usual; usual != "" {
+			if usual := usualOf(fieldNamed(k.name), all); usual != "" {
 				return s.value[k] != usual
 			}
 			return slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
 		})
 		for _, o := range all {
-			if factors, ok := s.varies(o); ok && s.Main == nil {
+			if factors, ok := s.varies(o, all); ok && s.Main == nil {
 				s.Main, s.Varied = o, factors
 			}
 		}
 	}
 }
 
+// Precisions of planning. Where there are both, fp32 is compared with bf16.
+const (
+	fp32 = "fp32"
+	bf16 = "bf16"
+)
+
+// usualOf returns the usual value of a factor among the settings of a task and table, or ""
+// if a field is no factor. Precision is one where settings with usual values of all other
+// factors exist in both precisions.
+func usualOf(f field, all []*Settings) string {
+	if f.name != "precision" {
+		return f.usual
+	}
+	in := map[string]bool{}
+	for _, s := range all {
+		plain := true
+		for _, other := range fields {
+			x := s.value[setKey{name: other.name}]
+			plain = plain && (other.usual == "" || x == "" || x == other.usual)
+		}
+		in[s.value[setKey{name: f.name}]] = plain || in[s.value[setKey{name: f.name}]]
+	}
+	if in[fp32] && in[bf16] {
+		return bf16
+	}
+	return f.usual
+}
+
 // varies returns the factors in which s differs from o. It returns false if o has an
 // unusual value of a factor, if they differ in no factor, or if they differ in anything
-// else.
-func (s *Settings) varies(o *Settings) (factors []string, ok bool) {
+// else. all are the settings of the task and table.
+func (s *Settings) varies(o *Settings, all []*Settings) (factors []string, ok bool) {
 	for _, f := range fields {
-		if x := o.value[setKey{name: f.name}]; f.usual != "" && x != "" && x != f.usual {
+		if x, usual := o.value[setKey{name: f.name}], usualOf(f, all); usual != "" && x != "" && x != usual {
 			return nil, false
 		}
 	}
 	rest := maps.Clone(s.value)
 	for _, f := range fields {
 		k := setKey{name: f.name}
-		if x, y := s.value[k], o.value[k]; f.usual != "" && x != "" && y != "" && x != y {
+		if x, y := s.value[k], o.value[k]; usualOf(f, all) != "" && x != "" && y != "" && x != y {
 			factors = append(factors, f.name)
 			delete(rest, k)
 		}

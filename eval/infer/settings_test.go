@@ -300,11 +300,11 @@ func TestPythonModelsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := table.Select("difference,a=mine@world,b=theirs@world")
-	if err != nil || *n.Value != 20 {
-		t.Fatalf("%+v, %v, want 20 points", n, err)
+	n, err := table.Select("difference,a=theirs@world,b=mine@world") // mine, the first, is the baseline
+	if err != nil || *n.Value != -20 {
+		t.Fatalf("%+v, %v, want -20 points", n, err)
 	}
-	if n, err = table.Select("seed_difference,a=mine@world,b=theirs@world"); err != nil || n.N != 2 {
+	if n, err = table.Select("seed_difference,a=theirs@world,b=mine@world"); err != nil || n.N != 2 {
 		t.Errorf("%+v, %v, want two training seeds", n, err)
 	}
 }

@@ -5,9 +5,12 @@ import "math"
 // Wilson returns the score interval (Wilson 1927) of the success probability after k
 // successes in n > 0 trials. Unlike the normal interval it stays within [0, 1], and has a
 // positive width at k = 0 and k = n.
-func Wilson(k, n int, level float64) Interval {
+func Wilson(k, n int, level float64) Interval { return wilson(float64(k), float64(n), level) }
+
+// wilson is Wilson for a number of successes that need not be an integer.
+func wilson(k, m, level float64) Interval {
 	z := normalQuantile((1 + level) / 2)
-	p, m := float64(k)/float64(n), float64(n)
+	p := k / m
 	mid := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
 	return Interval{max(mid-half, 0), min(mid+half, 1)}
@@ -16,18 +19,23 @@ func Wilson(k, n int, level float64) Interval {
 func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
 // Fourfold is the 2 x 2 table of the outcomes of two paired arms: the numbers of pairs in
-// which both succeed, only A, only B, neither.
-type Fourfold struct{ Both, OnlyA, OnlyB, Neither int }
+// which both succeed, only A, only B, neither. The numbers are fractions if a pair is an
+// episode with several outcomes, of which each counts equally.
+type Fourfold struct{ Both, OnlyA, OnlyB, Neither float64 }
 
 // Newcombe returns the hybrid score interval of the difference of two paired proportions,
 // P(A) - P(B) (Newcombe 1998, method 10; docs/sources.md#newcombe), in [-1, 1]. It combines
 // the Wilson intervals of both arms and the correlation of their outcomes. It has a
 // positive width even if no pair differs, where a bootstrap collapses to a point.
+//
+// A table of fractions gives the interval of as many episodes with one outcome each, drawn
+// from those of the episode. The average of several outcomes varies at most as much, so the
+// interval is conservative.
 func Newcombe(t Fourfold, level float64) Interval {
 	n := t.Both + t.OnlyA + t.OnlyB + t.Neither
-	pA, pB := float64(t.Both+t.OnlyA)/float64(n), float64(t.Both+t.OnlyB)/float64(n)
-	a, b := Wilson(t.Both+t.OnlyA, n, level), Wilson(t.Both+t.OnlyB, n, level)
-	phi := pairing(float64(t.Both), float64(t.OnlyA), float64(t.OnlyB), float64(t.Neither))
+	pA, pB := (t.Both+t.OnlyA)/n, (t.Both+t.OnlyB)/n
+	a, b := wilson(t.Both+t.OnlyA, n, level), wilson(t.Both+t.OnlyB, n, level)
+	phi := pairing(t.Both, t.OnlyA, t.OnlyB, t.Neither)
 	return Interval{
 		Lo: pA - pB - hybrid(pA-a.Lo, b.Hi-pB, phi),
 		Hi: pA - pB + hybrid(a.Hi-pA, pB-b.Lo, phi),

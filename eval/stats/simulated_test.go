@@ -72,7 +72,7 @@ func TestSizeUnderTheNull(t *testing.T) {
 		rejected := map[string]int{}
 		for range n {
 			bySet, f := pairedSets(c.p, c.q, 0, r)
-			exact, mid := McNemar(f.OnlyA, f.OnlyB)
+			exact, mid := McNemar(int(f.OnlyA), int(f.OnlyB))
 			flip := heldFlip(bySet, 999, r)
 			iv := Newcombe(f, 0.95)
 			for name, hit := range map[string]bool{"McNemar": exact <= .05, "mid-p": mid <= .05, "sets": SignFlipExact(setSums(bySet)) <= .05,
@@ -151,7 +151,7 @@ func TestPower(t *testing.T) {
 		if SignFlipExact(setSums(bySet)) <= .05 {
 			sets++
 		}
-		if p, _ := McNemar(f.OnlyA, f.OnlyB); p <= .05 {
+		if p, _ := McNemar(int(f.OnlyA), int(f.OnlyB)); p <= .05 {
 			episodes++
 		}
 	}

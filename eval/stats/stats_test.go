@@ -131,10 +131,10 @@ func TestNewcombeVectors(t *testing.T) {
 	}{
 		{90, 7, 1, 2, .0002, .1299}, {95, 0, 0, 5, -.0385, .0385}, {100, 0, 0, 0, -.0370, .0370}, // +-3.7 points
 	} {
-		iv := Newcombe(Fourfold{c.both, c.a, c.b, c.none}, 0.95)
+		iv := Newcombe(Fourfold{float64(c.both), float64(c.a), float64(c.b), float64(c.none)}, 0.95)
 		near(t, "lower", iv.Lo, c.lo, 5.1e-5)
 		near(t, "upper", iv.Hi, c.hi, 5.1e-5)
-		back := Newcombe(Fourfold{c.both, c.b, c.a, c.none}, 0.95)
+		back := Newcombe(Fourfold{float64(c.both), float64(c.b), float64(c.a), float64(c.none)}, 0.95)
 		near(t, "mirrored", back.Lo, -iv.Hi, 1e-15)
 	}
 }
