@@ -64,6 +64,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	}
 	t.factors(o)
 	t.measure()
+	t.tuning()
 	for _, g := range t.Groups {
 		t.predict(g)
 	}

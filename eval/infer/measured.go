@@ -212,6 +212,7 @@ var measures = []measure{
 	{R2("ridge", 4, "mean"), "linear probe of 4 components", func(c *Checkpoint) float64 { return c.r2("ridge", 4, "mean") }},
 	{R2("ridge", 0, "mean"), "linear probe of all", func(c *Checkpoint) float64 { return c.r2("ridge", 0, "mean") }},
 	{R2("mlp", 0, "mean"), "hidden-layer probe of all", func(c *Checkpoint) float64 { return c.r2("mlp", 0, "mean") }},
+	{Readout, "share of the state's readout in the cost", ofLeverage(func(l *results.Leverage) float64 { return l.Readout })},
 	{RolloutError, "rollout error", ofRollout(func(r *results.Rollout) float64 { return r.RollErr })},
 	{Tau, "rollout τ", ofRollout(func(r *results.Rollout) float64 { return r.Tau })},
 	{"tau_of_encoded", "τ of encoded goals against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Encoded.Tau })},
@@ -289,6 +290,7 @@ func (t *Table) measure() {
 		all := t.Checkpoints(task)
 		for _, c := range all {
 			t.measured(c)
+			t.leverage(c)
 			t.changes(c, all)
 		}
 	}

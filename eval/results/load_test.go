@@ -136,6 +136,28 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// Tuning cells are no results, also if the results have the same cell.
+func TestLoadTuning(t *testing.T) {
+	dir := t.TempDir()
+	spec := Spec{Schema: Schema, Task: "tworoom", Method: "lewm", Solver: MPPI, Tier: "T5", Set: TuningSet, Episodes: 1, Rules: Rules{Temperature: 8}}
+	for _, spec.Temperature = range []float64{8, 32} {
+		id, err := cell.ID(Kind, spec)
+		if err == nil {
+			err = Folder(dir).Tuning().Save(id, Kind, spec, Result{Rows: []Row{{}}})
+		}
+		if err == nil && spec.Temperature == 32 {
+			err = Folder(dir).Cells().Save(id, Kind, spec, Result{Rows: []Row{{}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Load(t.Context(), dir)
+	if err != nil || len(f.Cells) != 1 || len(f.Tuning) != 2 || len(f.Torn) != 0 || f.Paths[f.Cells[0].ID] != filepath.Join(dir, CellsDir, f.Cells[0].ID+".json") {
+		t.Errorf("%d cells, %d of tuning, torn %q, %v; want 1 and 2", len(f.Cells), len(f.Tuning), f.Torn, err)
+	}
+}
+
 // An analysis is read together with evaluations, into the field of its name.
 func TestLoadAnalyses(t *testing.T) {
 	dir := t.TempDir()

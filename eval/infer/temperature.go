@@ -1,0 +1,88 @@
+package infer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"scalewm/eval/results"
+	"scalewm/eval/stats"
+)
+
+// TuningSuccess is the What of success at a temperature of MPPI on the set that the
+// temperature was chosen on, in percent and averaged over tiers. Its How is a *Tuning.
+const TuningSuccess = "tuning_success"
+
+// Tuning describes the temperature of a number.
+type Tuning struct {
+	Temperature float64
+	// Chosen is set if a cell of the results on the same task, data and protocol was planned
+	// at this temperature, and it is not the stock one.
+	Chosen bool
+}
+
+// tuning adds the success of each tuned arm at each temperature, ascending. Of several
+// tunings of a checkpoint's name on a task, that with the most cells counts, and of a
+// tuning those temperatures that have all of its tiers.
+//
+// An episode is the unit of the Wilson interval: its outcomes at the tiers are averaged,
+// and vary at most as much as a single one (see stats.Newcombe).
+func (t *Table) tuning() {
+	type tuned struct {
+		task string
+		arm  results.Arm
+		seed int
+	}
+	// A tuning consists of the cells that differ in temperature and tier only.
+	best := map[tuned][]results.Cell{}
+	groups := map[results.Spec][]results.Cell{}
+	for _, c := range t.Tuning {
+		s := c.Spec
+		if s.Solver != results.MPPI || s.Temperature <= 0 {
+			continue // no cell of Tune
+		}
+		s.Temperature, s.Tier, s.Candidates, s.Iterations, s.Elites = 0, "", 0, 0, 0
+		groups[s] = append(groups[s], c)
+	}
+	for s, cells := range groups {
+		k := tuned{s.Task, s.Arm(), s.TrainSeed}
+		if by := len(cells) - len(best[k]); by > 0 || by == 0 && cells[0].ID < best[k][0].ID {
+			best[k] = cells
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(best), func(a, b tuned) int {
+		return cmp.Or(results.CompareTasks(a.task, b.task), results.CompareArms(a.arm, b.arm), a.seed-b.seed)
+	})
+	for _, k := range order {
+		at, tiers := map[float64][]results.Cell{}, 0
+		for _, c := range best[k] {
+			x := c.Spec.Temperature
+			at[x] = append(at[x], c)
+			tiers = max(tiers, len(at[x]))
+		}
+		for _, x := range slices.Sorted(maps.Keys(at)) {
+			if len(at[x]) == tiers {
+				t.add(t.atTemperature(x, at[x], k.arm, k.seed))
+			}
+		}
+	}
+}
+
+// atTemperature returns the success of cells at a temperature x, one for each tier.
+func (t *Table) atTemperature(x float64, cells []results.Cell, arm results.Arm, seed int) Number {
+	s, hits := cells[0].Spec, 0.0
+	for _, c := range cells {
+		hits += float64(c.Result.Hits()) / float64(len(cells))
+	}
+	n := float64(s.Episodes)
+	iv := stats.Wilson(hits, n, 0.95)
+	chosen := x != results.StockTemperature && slices.ContainsFunc(t.Cells, func(c results.Cell) bool {
+		return c.Spec.Solver == results.MPPI && c.Spec.Task == s.Task && c.Spec.Data == s.Data && c.Spec.Protocol == s.Protocol && c.Spec.Temperature == x
+	})
+	out := Number{What: TuningSuccess, Place: Place{Task: s.Task, Solver: results.MPPI, Tier: Mean, Set: s.Set, Settings: fmt.Sprintf("temperature %g", x)},
+		Of: arm, Seed: &seed, N: s.Episodes, Unit: "episode", From: ids(cells), How: &Tuning{x, chosen}}
+	slices.SortFunc(out.From, strings.Compare)
+	return out.put(Estimate{100 * hits / n, 100 * iv.Lo, 100 * iv.Hi})
+}
