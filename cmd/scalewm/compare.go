@@ -97,7 +97,7 @@ func printComparison(out io.Writer, r *infer.Comparison) error {
 	}
 	fmt.Fprintf(out, "\np: exact McNemar of a tier; interval: Newcombe. Holm: p adjusted for the number of tiers; --json has more tests.\nwithin ±%d: where the 90 %% interval lies against a margin of %d points (two one-sided tests at 5 %%).\n", stats.Margin, stats.Margin)
 	if len(rows) > 1 {
-		fmt.Fprint(out, "mean: over the tiers of an episode; sign flip and bootstrap over episodes within sets.\n")
+		fmt.Fprint(out, "mean: over the tiers of an episode; sign flip and bootstrap over episodes within sets; Newcombe if fewer than 10 differ.\n")
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintf(out, "note: %s\n", strings.Join(r.Notes, "; "))

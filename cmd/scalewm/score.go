@@ -18,6 +18,9 @@ func printScores(w io.Writer, scores []pipeline.Score) error {
 		if s.Solver == "" { // random actions
 			seed, s.Solver, s.Tier = "-", "-", "-"
 		}
+		if s.Settings != "" {
+			s.Solver += " (" + s.Settings + ")"
+		}
 		sd := "-"
 		if s.SD != nil {
 			sd = fmt.Sprintf("%.1f", *s.SD)

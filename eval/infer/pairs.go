@@ -27,7 +27,8 @@
 //	scores.go       statistics over evaluation sets
 //	over.go         numbers over several blocks; seeds.go, factors.go: training seeds, planner noise, settings
 //	measured.go     numbers from the analyses of checkpoints
-//	paper.go        the published numbers; claims.go: what the paper claims
+//	paper.go        the published numbers
+//	claims.go       what the paper claims, and whether it holds; evidence.go: the numbers that decide
 //	checks.go       whether the evaluation can be trusted
 //	why.go          the cells and the test behind a number
 //

@@ -183,8 +183,12 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 
 // originOf says where a task's data set comes from.
 func originOf(src dataset.Source, task string) string {
-	if _, ok := src.Attr(collect.SpecAttr); ok {
+	_, collected := src.Attr(collect.SpecAttr)
+	switch {
+	case collected:
 		return results.OriginCollected
+	case dataset.IsPublished(task, len(src.Episodes()), src.Rows()):
+		return results.OriginPublished
 	}
 	return results.OriginGiven
 }

@@ -159,3 +159,50 @@ func TestPower(t *testing.T) {
 	near(t, "power over sets", float64(sets)/float64(n), .24, slack)
 	near(t, "power of McNemar", float64(episodes)/float64(n), .56, slack)
 }
+
+// TestFewDifferences checks the coverage of Newcombe's interval of outcomes that are averaged
+// over five tiers, where about three of 60 episodes differ: at least 95 %. An episode succeeds
+// at a tier with probability .6 or .95, and the other arm differs with probability .01, so the
+// true difference is .01 (2 .775 - 1).
+func TestFewDifferences(t *testing.T) {
+	const episodes, tiers, flips = 60, 5, .01
+	truth := flips * (2*.775 - 1)
+	n, covered, few := repetitions(t), 0, 0
+	r := rand.New(rand.NewPCG(5, 6))
+	for range n {
+		var f Fourfold
+		differing := 0
+		for range episodes {
+			p, differs := []float64{.6, .95}[r.IntN(2)], false
+			for range tiers {
+				a := r.Float64() < p
+				b := a != (r.Float64() < flips)
+				differs = differs || a != b
+				switch {
+				case a && b:
+					f.Both += 1. / tiers
+				case a:
+					f.OnlyA += 1. / tiers
+				case b:
+					f.OnlyB += 1. / tiers
+				default:
+					f.Neither += 1. / tiers
+				}
+			}
+			if differs {
+				differing++
+			}
+		}
+		if differing < 10 {
+			few++
+		}
+		if iv := Newcombe(f, .95); iv.Lo <= truth && truth <= iv.Hi {
+			covered++
+		}
+	}
+	share := float64(covered) / float64(n)
+	t.Logf("covers in %.4f of %d, fewer than ten differ in %d", share, n, few)
+	if share < .95-3*math.Sqrt(.95*.05/float64(n)) || few < n*9/10 {
+		t.Errorf("covers in %.4f of %d evaluations, fewer than ten differ in %d", share, n, few)
+	}
+}
