@@ -16,7 +16,6 @@ import (
 	"scalewm/eval/report"
 	"scalewm/eval/results"
 	"scalewm/model"
-	"scalewm/model/device"
 	"scalewm/model/weights"
 )
 
@@ -120,7 +119,7 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o infer
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
 	}
-	r.Run = runOf(dir, c.Trained)
+	r.Command = continued(dir, &c)
 	files, err := r.Render(formats)
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
@@ -158,40 +157,4 @@ func addTrained(ctx context.Context, dir string, trained map[string]results.Trai
 		return nil
 	})
 	return err
-}
-
-// runOf describes how a results folder was made. Its preset is that of the folder, by name
-// if it is a built-in one, or else that of all trainings.
-func runOf(dir string, trained map[string]results.Trained) report.Run {
-	run := report.Run{Dir: dir}
-	path := filepath.Join(dir, results.ConfigName)
-	preset, err := LoadPreset(path)
-	if err == nil {
-		run.Preset = path
-		for _, name := range PresetNames() {
-			// A preset that was read can be encoded.
-			if ours, err := LoadPreset(name); err == nil && sameText(ours, preset) {
-				run.Preset = name
-			}
-		}
-	} else {
-		for _, t := range trained {
-			if run.Preset != "" && run.Preset != t.Preset {
-				return report.Run{Dir: dir}
-			}
-			run.Preset = t.Preset
-		}
-		if preset, err = LoadPreset(run.Preset); err != nil {
-			return run
-		}
-	}
-	run.Episodes, run.Precision = preset.Eval.Episodes, cmp.Or(string(preset.Eval.Precision), string(device.FP32))
-	return run
-}
-
-// sameText reports whether two presets have the same values.
-func sameText(a, b *Preset) bool {
-	x, errX := a.encode()
-	y, errY := b.encode()
-	return errX == nil && errY == nil && x == y
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"sort"
 	"strings"
 
 	"scalewm/eval/infer"
@@ -36,23 +35,17 @@ func (r *Report) computeFigure(b *infer.Block) template.HTML {
 	}
 	p.Line(doc.XY(p.X.From, p.Y.From), doc.XY(p.X.To, p.Y.From), "axis")
 	p.Text(doc.XY(p.X.To+84, p.Y.From+29), "label end", "rollouts a plan")
-	var ends []endLabel
+	var ends []doc.EndLabel
 	for _, arm := range b.Names() {
 		ends = append(ends, r.line(p, b, arm))
 	}
-	endLabels(p, ends)
+	p.EndLabels(ends)
 	return p.HTML(b.Title() + ": success against rollouts per plan, by method")
-}
-
-// endLabel is the name of a line, drawn at its right end.
-type endLabel struct {
-	y            float64
-	class, label string
 }
 
 // line draws the line of an arm, and returns the label for its end. Arms that do not
 // plan do not depend on compute, and are drawn as horizontal lines.
-func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
+func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) doc.EndLabel {
 	c, title, seeds := r.class(arm), words.Arm(arm), len(b.SeedsOf(arm))
 	if !arm.Plans() {
 		mean := 0.0
@@ -61,7 +54,7 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 		}
 		y := p.Y.At(mean)
 		p.Line(doc.XY(p.X.From, y), doc.XY(p.X.To, y), "floor "+c)
-		return endLabel{y, "name " + c, fmt.Sprintf("%s %.0f", title, mean)}
+		return doc.EndLabel{Y: y, Class: "name " + c, Label: fmt.Sprintf("%s %.0f", title, mean)}
 	}
 	if seeds > 1 {
 		for _, seed := range b.SeedsOf(arm) {
@@ -73,7 +66,7 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 	}
 	line, scores := curve(p, b, func(tier string) *infer.Number { return r.Success(b, arm, tier) })
 	if len(line) == 0 {
-		return endLabel{p.Y.From, "name " + c, ""}
+		return doc.EndLabel{Y: p.Y.From, Class: "name " + c, Label: ""}
 	}
 	unit := " %"
 	if seeds == 1 {
@@ -93,7 +86,7 @@ func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
 		}
 		p.Mark(line[i], r.mark(arm), c, text)
 	}
-	return endLabel{line[0].Y, "name " + c, title}
+	return doc.EndLabel{Y: line[0].Y, Class: "name " + c, Label: title}
 }
 
 // curve returns the points of the numbers that at returns for the tiers of a block, and
@@ -105,27 +98,6 @@ func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (lin
 		}
 	}
 	return line, of
-}
-
-// endLabels writes the names at the right ends of their lines, moved apart so that they
-// do not overlap: first downwards from the top, then back up from the bottom of the
-// plot.
-func endLabels(p doc.Panel, ends []endLabel) {
-	const gap = 15
-	sort.SliceStable(ends, func(i, j int) bool { return ends[i].y < ends[j].y })
-	last := math.Inf(-1)
-	for i := range ends {
-		ends[i].y = max(ends[i].y, last+gap)
-		last = ends[i].y
-	}
-	limit := p.Y.From - 2
-	for i := len(ends) - 1; i >= 0 && ends[i].y > limit; i-- {
-		ends[i].y = limit
-		limit -= gap
-	}
-	for _, e := range ends {
-		p.Text(doc.XY(p.X.To+10, e.y+4), e.class, e.label)
-	}
 }
 
 // wholeNumber formats the ticks of percentages and counts.

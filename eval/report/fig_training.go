@@ -96,31 +96,12 @@ func (r *Report) curvesOf(t results.Curve, of func(metrics.Row) float64) (out []
 				steps, values = append(steps, float64(row.Step)), append(values, of(row))
 			}
 		}
-		c := trainingCurve{kind + r.class(t.Arm), smooth(steps, values)}
+		c := trainingCurve{kind + r.class(t.Arm), doc.Smooth(steps, values, maxBins)}
 		if len(c.ps) > 1 && slices.ContainsFunc(c.ps, func(p doc.Point) bool { return p.Y != 0 }) {
 			out = append(out, c)
 		}
 	}
 	// The map's order is random. Descending order of classes puts training first.
 	slices.SortFunc(out, func(a, b trainingCurve) int { return strings.Compare(b.class, a.class) })
-	return out
-}
-
-// smooth averages a metric over at most maxBins intervals with equal numbers of rows.
-// Values that are not finite are skipped.
-func smooth(steps, values []float64) (out []doc.Point) {
-	n := min(len(steps), len(values))
-	size := max((n+maxBins-1)/maxBins, 1)
-	for i := 0; i < n; i += size {
-		var sx, sy, k float64
-		for j := i; j < min(i+size, n); j++ {
-			if !math.IsNaN(values[j]) && !math.IsInf(values[j], 0) {
-				sx, sy, k = sx+steps[j], sy+values[j], k+1
-			}
-		}
-		if k > 0 {
-			out = append(out, doc.XY(sx/k, sy/k))
-		}
-	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"scalewm/envs"
 	"scalewm/eval/infer"
@@ -308,7 +307,7 @@ func (r *Report) best(b *infer.Block, tier string) float64 {
 	return top
 }
 
-// Summary returns the report in about ten lines of plain text, for a terminal: the table of
+// Summary returns the report in about a dozen lines of plain text, for a terminal: the table of
 // success, the headline difference, what was trained, and the counts of checks and warnings.
 func (r *Report) Summary() string {
 	var w strings.Builder
@@ -316,53 +315,23 @@ func (r *Report) Summary() string {
 	b := main[0]
 	if len(main) == 1 {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.Title(), words.Count(len(b.Sets), "set"), b.Tiers[0].Episodes, words.Listing(r.Origin.Protocols))
-		plainTable(&w, r.successTable(b))
+		w.WriteString(doc.Plain(r.successTable(b)))
 		if n := r.headline(b); n != nil {
 			over := r.overSeeds(n)
 			p := ""
 			if over.P != nil {
 				p = ", p " + words.Equals(*over.P)
 			}
-			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, over.Unit))
+			fmt.Fprintf(&w, "%s: %s points %s, %s%s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*over.Value), tiersOf(n), bounds(over), p, words.Count(over.N, "paired "+over.Unit))
 		}
 	} else {
-		plainTable(&w, r.overviewTable())
+		w.WriteString(doc.Plain(r.overviewTable()))
 	}
 	for _, i := range r.trainings().Items {
 		fmt.Fprintf(&w, "%s: %s\n", i.Name, i.Text)
 	}
 	fmt.Fprintln(&w, r.verdicts())
 	return w.String()
-}
-
-// plainTable writes a table in columns that are aligned with spaces.
-func plainTable(w *strings.Builder, t doc.Table) {
-	rows := [][]string{t.Head}
-	for _, row := range t.Rows {
-		var texts []string
-		for _, f := range row {
-			texts = append(texts, f.Text)
-		}
-		rows = append(rows, texts)
-	}
-	width := make([]int, len(t.Head))
-	for _, row := range rows {
-		for i, s := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(s))
-		}
-	}
-	for _, row := range rows {
-		line := ""
-		for i, s := range row {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
-			if i == 0 {
-				line = s + pad
-			} else {
-				line += "   " + pad + s
-			}
-		}
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
-	}
 }
 
 // panels returns a list with one figure, or nil if the figure is empty.

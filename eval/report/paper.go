@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -111,8 +110,8 @@ func (t *layout) rows(before []string, methods []infer.Number, lower bool, title
 			theirs, t.Rows = append(theirs, len(t.Rows)), append(t.Rows, doc.Mute(rows[1]))
 		}
 	}
-	embolden(t.Rows, ours, first, lower)
-	embolden(t.Rows, theirs, first, lower)
+	doc.Best(t.Rows, ours, first, lower)
+	doc.Best(t.Rows, theirs, first, lower)
 }
 
 // anyNumber reports whether one of the fields has a number.
@@ -287,27 +286,10 @@ func (r *Report) paperRows(g infer.Group, task, solver string) (rows [][]doc.Fie
 			ours, theirs = append(ours, len(rows)-first), append(theirs, len(rows)-first+1)
 			rows = append(rows, here, doc.Mute(there))
 		}
-		embolden(rows[first:], ours, 3, false)
-		embolden(rows[first:], theirs, 3, false)
+		doc.Best(rows[first:], ours, 3, false)
+		doc.Best(rows[first:], theirs, 3, false)
 	}
 	return rows
-}
-
-// embolden marks the best of each column from first on among the given rows: ours and the
-// paper's separately, as in a table of one source. Numbers are compared as printed, so that
-// all of several equal ones are bold.
-func embolden(rows [][]doc.Field, among []int, first int, lower bool) {
-	for column := first; len(among) > 0 && column < len(rows[among[0]]); column++ {
-		var best *doc.Field
-		for _, i := range among {
-			if f := &rows[i][column]; !math.IsNaN(f.Sort) && (best == nil || (f.Sort < best.Sort) == lower && f.Sort != best.Sort) {
-				best = f
-			}
-		}
-		for _, i := range among {
-			rows[i][column].Bold = best != nil && rows[i][column].Value() == best.Value()
-		}
-	}
 }
 
 // gaps names what the paper's table of a task has and the folder lacks, in one line.

@@ -104,14 +104,12 @@ func TestTrainings(t *testing.T) {
 	}
 }
 
-// Commands have what the folder's run had.
+// Commands name the tasks and methods of the folder, and factors that it does not vary.
 func TestCommands(t *testing.T) {
 	r := reportOf(t, eightSeeds(t, results.CEM))
-	r.Run = Run{Dir: "my out/study", Preset: "nano", Episodes: 20, Precision: "fp32"}
-	common := "scalewm reproduce --preset nano --device cpu --protocol paper --seeds 0,1,2,3,4,5,6,7 --episodes 10 "
-	has(t, markdown(r.factorGaps()), "- `"+common+"--tasks reacher,tworoom,pointmaze --methods lewm,scale,aux --action-clip --out 'my out/study'`",
-		"--methods lewm,scale,aux --protocol strict --out 'my out/study/strict'`")
-	has(t, markdown(r.toMake()), common+"--tasks pusht,reacher,cube,tworoom,pointmaze")
+	r.Command = func(flags string) string { return "run " + flags }
+	has(t, markdown(r.factorGaps()), "- `run --tasks reacher,tworoom,pointmaze --methods lewm,scale,aux --action-clip`", "--methods lewm,scale,aux --protocol strict`")
+	has(t, markdown(r.toMake()), "- `run --tasks pusht,reacher,cube,tworoom,pointmaze --methods lewm,scale,aux,dinowm --backbone FILE --")
 	if text := markdown(r.factorGaps()); strings.Contains(text, "--planner-noise") {
 		t.Errorf("a factor that is varied:\n%s", text)
 	}

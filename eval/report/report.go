@@ -48,7 +48,10 @@ import (
 // Report is the table of numbers of a results folder, with the views of it.
 type Report struct {
 	*infer.Table
-	Run  Run           // of the folder, for the commands that the report suggests
+	// Command returns the command that continues the run of the folder with flags of
+	// `reproduce`, for the commands that the report suggests. It may be nil.
+	Command func(flags string) string
+
 	arms []results.Arm // in the order of their colours
 }
 

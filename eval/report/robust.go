@@ -85,16 +85,20 @@ func (r *Report) seedCounts(g infer.Group) doc.Table {
 
 // seedGap returns a note if the folder has only one training seed.
 func (r *Report) seedGap(g infer.Group) doc.Text {
-	rows := r.rows(infer.SeedDiff, g.Name)
-	for _, row := range rows {
-		if row.What = infer.SeedDiff; r.Find(row).N > 1 {
+	first := -1
+	for _, row := range r.rows(infer.SeedDiff, g.Name) {
+		row.What = infer.SeedDiff
+		n := r.Find(row)
+		if n.N > 1 {
 			return doc.Text{}
 		}
+		first = n.How.(*infer.Seeds).Seeds[0]
 	}
-	if rows == nil {
+	if first < 0 {
 		return doc.Text{}
 	}
-	return doc.Text{Style: doc.Commands, Body: "The folder has one training seed, so there is no interval over seeds. This command adds two.", Items: []doc.Item{{Text: r.reproduce(r.own(), "--seeds", r.seeds(3))}}}
+	return doc.Text{Style: doc.Commands, Body: "The folder has one training seed, so there is no interval over seeds. This command adds two.",
+		Items: []doc.Item{{Text: r.reproduce(r.own(), fmt.Sprintf("--seeds %d,%d,%d", first, first+1, first+2))}}}
 }
 
 // powerTable has the numbers of episodes and seeds that an effect needs, by which a

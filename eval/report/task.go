@@ -64,7 +64,7 @@ func (r *Report) block(b *infer.Block) []doc.Section {
 		}
 	}
 	if len(b.Pairs) > 0 {
-		add("Paired differences", "paired", doc.Figure{Panels: panels(r.forest(b)),
+		add("Paired differences", "paired", doc.Figure{Panels: r.forest(b),
 			Caption: "Same episodes, same planner noise, different model: each difference is taken episode by episode. In points, with 95 % intervals."},
 			r.pairTable(b), note("On these pairs", notes))
 	}

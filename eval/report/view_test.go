@@ -322,36 +322,3 @@ func TestColours(t *testing.T) {
 		t.Errorf("%d arms, want 8", len(seen))
 	}
 }
-
-func TestSmooth(t *testing.T) {
-	steps, values := make([]float64, 240), make([]float64, 240)
-	for i := range steps {
-		steps[i], values[i] = float64(i), float64(i%2)
-	}
-	values[1] = math.NaN()
-	ps := smooth(steps, values)
-	if len(ps) != 120 {
-		t.Fatalf("%d points, want 240 steps in pairs", len(ps))
-	}
-	if ps[0].Y != 0 || ps[5] != (doc.Point{X: 10.5, Y: 0.5}) { // a gap is left out; the mean of 0 and 1 in the middle of steps 10 and 11
-		t.Errorf("%v and %v", ps[0], ps[5])
-	}
-	if got := smooth(steps, nil); got != nil {
-		t.Errorf("no values gave %v", got)
-	}
-}
-
-// Names at the ends of lines never overlap.
-func TestEndLabelsAreApart(t *testing.T) {
-	p := doc.NewPanel(300, 200, doc.Axis{Lo: 1, Hi: 10}, doc.Axis{Lo: 0, Hi: 100})
-	ends := []endLabel{{y: p.Y.From, label: "a"}, {y: p.Y.From, label: "b"}, {y: p.Y.From - 3, label: "c"}, {y: 60, label: "d"}}
-	endLabels(p, ends)
-	for i := 1; i < len(ends); i++ {
-		if gap := ends[i].y - ends[i-1].y; gap < 15-1e-9 {
-			t.Errorf("%s and %s are %v apart", ends[i-1].label, ends[i].label, gap)
-		}
-	}
-	if last := ends[len(ends)-1].y; last > p.Y.From {
-		t.Errorf("the last name is at %v, below the plot", last)
-	}
-}

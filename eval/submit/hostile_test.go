@@ -144,7 +144,7 @@ func TestHostilePaths(t *testing.T) {
 				t.Fatal(err)
 			}
 			for line := range bytes.Lines(text) {
-				if bytes.HasPrefix(line, []byte("#SBATCH")) && strings.Trim(string(line), plain+"# \n") != "" {
+				if bytes.HasPrefix(line, []byte("#SBATCH")) && strings.Trim(string(line), pipeline.PlainWord+"# \n") != "" {
 					t.Errorf("Slurm has to parse %q", line)
 				}
 			}

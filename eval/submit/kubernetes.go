@@ -137,7 +137,7 @@ func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 		files = append(files, j.Name+".yaml")
 		fmt.Fprintln(&stages, afterOthers(j, depends))
 	}
-	text := fmt.Sprintf(kubernetesHead, quote(dir), quote(p.Kubernetes.Run), p.kubectl(), strings.Join(files, " "), stages.String())
+	text := fmt.Sprintf(kubernetesHead, pipeline.Quote(dir), pipeline.Quote(p.Kubernetes.Run), p.kubectl(), strings.Join(files, " "), stages.String())
 	return write(filepath.Join(dir, "submit.sh"), text)
 }
 
@@ -272,7 +272,7 @@ func (p Plan) kubectl() string {
 	if p.Kubernetes.Namespace == "" {
 		return "kubectl"
 	}
-	return "kubectl --namespace=" + quote(p.Kubernetes.Namespace)
+	return "kubectl --namespace=" + pipeline.Quote(p.Kubernetes.Namespace)
 }
 
 // kubernetesHead is submit.sh without its stages. Called without arguments, it checks
@@ -329,7 +329,7 @@ func (p Plan) podScript(dir string, j Job) (string, error) {
 		line = fmt.Sprintf("timeout --foreground --preserve-status --signal=USR1 %.0f %s", limit.Seconds(), line)
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, podHead, quote(filepath.Join(dir, "log")), j.Name)
+	fmt.Fprintf(&s, podHead, pipeline.Quote(filepath.Join(dir, "log")), j.Name)
 	s.WriteString(j.setup())
 	s.WriteString(j.programs("JOB_COMPLETION_INDEX", line))
 	s.WriteString(podEnd)

@@ -165,36 +165,9 @@ func write(path, text string) error {
 func (p Plan) commandLine(j Job) string {
 	words := append(slices.Clone(p.Command), "--stage", string(j.Stage))
 	for i, w := range words {
-		words[i] = quote(w)
+		words[i] = pipeline.Quote(w)
 	}
 	return strings.Join(words, " ")
-}
-
-// plain has the characters that need no quotes in a shell, and about which linters do
-// not complain.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:./@%"
-
-// quote returns a word in a form that bash parses back to the same bytes, in ASCII and
-// on one line. Names of folders may contain any byte. A dollar is escaped even where
-// bash would not expand it, because a kubelet replaces $(NAME) and $$ in the arguments
-// of a container.
-func quote(word string) string {
-	if word != "" && strings.Trim(word, plain) == "" {
-		return word
-	}
-	var s strings.Builder
-	for _, c := range []byte(word) {
-		switch {
-		case c < ' ' || c > '~' || c == '\'' || c == '$' || c == '`' || c == '\\':
-			fmt.Fprintf(&s, `\%03o`, c)
-		default:
-			s.WriteByte(c)
-		}
-	}
-	if s.Len() == len(word) {
-		return "'" + word + "'"
-	}
-	return "$'" + s.String() + "'"
 }
 
 // tasks formats ascending numbers as batch systems write them: "0-3,7".

@@ -81,7 +81,7 @@ func (j Job) check() error {
 // system (of a partition, account, image or claim). Empty values are valid.
 func checkNames(flags map[string]string) error {
 	for flag, name := range flags {
-		if strings.Trim(name, plain+",") != "" {
+		if strings.Trim(name, pipeline.PlainWord+",") != "" {
 			return pipeline.Requestf("--%s %q: not a name in a batch system (hint: letters, digits and -_+=:,./@%%)", flag, name)
 		}
 	}

@@ -15,7 +15,7 @@ const Shell = "shell"
 // shell writes submit.sh, which runs the shards that are left.
 func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 	var s strings.Builder
-	fmt.Fprintf(&s, shellHead, quote(dir), quote(p.Folder))
+	fmt.Fprintf(&s, shellHead, pipeline.Quote(dir), pipeline.Quote(p.Folder))
 	for _, j := range p.Jobs {
 		shards := left[j.Stage]
 		if len(shards) == 0 {
@@ -28,7 +28,7 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 		if j.dealsGPUs(p.atOnce(j)) {
 			gpus = j.GPUs
 		}
-		fmt.Fprintf(&s, "shards %s %d %d %s %s <<'SHARDS'\n", j.Name, p.atOnce(j), gpus, quote(j.Setup), p.commandLine(j))
+		fmt.Fprintf(&s, "shards %s %d %d %s %s <<'SHARDS'\n", j.Name, p.atOnce(j), gpus, pipeline.Quote(j.Setup), p.commandLine(j))
 		for _, i := range shards {
 			fmt.Fprintf(&s, "%d/%d\n", i, j.Shards)
 		}

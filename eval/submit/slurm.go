@@ -42,7 +42,7 @@ func maxArraySize(ctx context.Context) int {
 func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]int) error {
 	size := maxArraySize(ctx)
 	var submit strings.Builder
-	fmt.Fprintf(&submit, slurmHead, quote(dir))
+	fmt.Fprintf(&submit, slurmHead, pipeline.Quote(dir))
 	before := map[string]bool{} // submitted jobs, for which later ones can wait
 	for _, j := range p.Jobs {
 		if err := write(filepath.Join(dir, j.Name+".sh"), p.slurmScript(dir, j)); err != nil {
@@ -184,9 +184,9 @@ func (p Plan) slurmScript(dir string, j Job) string {
 		fmt.Fprintf(&s, "#SBATCH %s\n", j.Extra)
 	}
 	if pattern {
-		fmt.Fprintf(&s, "exec >> %s/%s.\"%s\".log 2>&1\n", quote(filepath.Join(dir, "log")), j.Name, id)
+		fmt.Fprintf(&s, "exec >> %s/%s.\"%s\".log 2>&1\n", pipeline.Quote(filepath.Join(dir, "log")), j.Name, id)
 	}
-	fmt.Fprintf(&s, "cd %s || exit 1\n", quote(p.Folder))
+	fmt.Fprintf(&s, "cd %s || exit 1\n", pipeline.Quote(p.Folder))
 	s.WriteString(j.setup())
 	s.WriteString(j.programs("${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}", p.commandLine(j)))
 	s.WriteString(slurmEnd)
@@ -214,7 +214,7 @@ func (j Job) setup() string {
 	if j.Setup == "" {
 		return ""
 	}
-	return "eval " + quote(j.Setup) + "\n"
+	return "eval " + pipeline.Quote(j.Setup) + "\n"
 }
 
 // programs is the template of Job.programs. The shell's wait returns early on a signal,

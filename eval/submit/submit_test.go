@@ -33,10 +33,10 @@ func TestTasks(t *testing.T) {
 // (https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/).
 func TestQuote(t *testing.T) {
 	for _, word := range append(hostileWords(), "", "a", "--time=1:00", "a b", "it's", `$HOME "x" \`, "a;b", "*", "ä", "$$", "a\n$(b)") {
-		if strings.ContainsAny(strings.TrimPrefix(quote(word), "$'"), "$`\n") {
-			t.Errorf("%q is quoted %s", word, quote(word))
+		if strings.ContainsAny(strings.TrimPrefix(pipeline.Quote(word), "$'"), "$`\n") {
+			t.Errorf("%q is quoted %s", word, pipeline.Quote(word))
 		}
-		out, err := exec.Command("bash", "-c", "printf %s "+quote(word)).Output()
+		out, err := exec.Command("bash", "-c", "printf %s "+pipeline.Quote(word)).Output()
 		if err != nil || string(out) != word {
 			t.Errorf("%q became %q, %v", word, out, err)
 		}

@@ -142,6 +142,27 @@ func Embolden(row []Field) []Field {
 	return row
 }
 
+// Best makes the best of each column from first on bold, among some of the rows: the largest
+// or, with lower, the smallest. Numbers are compared as printed, so that all of several
+// equal ones are bold.
+func Best(rows [][]Field, among []int, first int, lower bool) {
+	for column := first; len(among) > 0 && column < len(rows[among[0]]); column++ {
+		var best *Field
+		for _, i := range among {
+			if f := &rows[i][column]; !math.IsNaN(f.Sort) && (best == nil || (f.Sort < best.Sort) == lower && f.Sort != best.Sort) {
+				best = f
+			}
+		}
+		for _, i := range among {
+			rows[i][column].Bold = best != nil && rows[i][column].number() == best.number()
+		}
+	}
+}
+
+// number returns the number of the text, without a spread and without what follows in
+// parentheses.
+func (f Field) number() string { s, _, _ := strings.Cut(f.Main(), " ("); return s }
+
 // Quiet returns the rows of the table with repeated words marked: the leading fields of
 // words that equal those of the row above. The template of the page calls it.
 func (t Table) Quiet() [][]Field {
@@ -160,10 +181,6 @@ func (t Table) Quiet() [][]Field {
 
 // Main returns the text without the spread.
 func (f Field) Main() string { s, _, _ := strings.Cut(f.Text, " ± "); return s }
-
-// Value returns the number of the text, without a spread and without what follows in
-// parentheses.
-func (f Field) Value() string { s, _, _ := strings.Cut(f.Main(), " ("); return s }
 
 // Spread returns the text after "±", or "".
 func (f Field) Spread() string { _, s, _ := strings.Cut(f.Text, " ± "); return s }

@@ -1,9 +1,11 @@
 package doc
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -253,3 +255,49 @@ func Compact(v float64) string {
 
 // XY returns the point (x, y).
 func XY(x, y float64) Point { return Point{x, y} }
+
+// EndLabel is the name of a line, drawn at its right end.
+type EndLabel struct {
+	Y            float64
+	Class, Label string
+}
+
+// EndLabels writes the names at the right ends of their lines, moved apart so that they
+// do not overlap: first downwards from the top, then back up from the bottom of the
+// plot. It sorts the labels.
+func (p Panel) EndLabels(ends []EndLabel) {
+	const gap = 15
+	slices.SortStableFunc(ends, func(a, b EndLabel) int { return cmp.Compare(a.Y, b.Y) })
+	last := math.Inf(-1)
+	for i := range ends {
+		ends[i].Y = max(ends[i].Y, last+gap)
+		last = ends[i].Y
+	}
+	limit := p.Y.From - 2
+	for i := len(ends) - 1; i >= 0 && ends[i].Y > limit; i-- {
+		ends[i].Y = limit
+		limit -= gap
+	}
+	for _, e := range ends {
+		p.Text(Point{p.X.To + 10, e.Y + 4}, e.Class, e.Label)
+	}
+}
+
+// Smooth averages the values at some steps over at most bins intervals with equal numbers
+// of values, so that the page stays small. Values that are not finite are skipped.
+func Smooth(steps, values []float64, bins int) (out []Point) {
+	n := min(len(steps), len(values))
+	size := max((n+bins-1)/bins, 1)
+	for i := 0; i < n; i += size {
+		var sx, sy, k float64
+		for j := i; j < min(i+size, n); j++ {
+			if !math.IsNaN(values[j]) && !math.IsInf(values[j], 0) {
+				sx, sy, k = sx+steps[j], sy+values[j], k+1
+			}
+		}
+		if k > 0 {
+			out = append(out, Point{sx / k, sy / k})
+		}
+	}
+	return out
+}

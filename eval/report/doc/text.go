@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // This file has the formats without pictures. Each format has one escape function, which is
@@ -316,4 +317,36 @@ func csvEscape(s string) string {
 		return s
 	}
 	return "'" + s
+}
+
+// Plain returns a table for a terminal, in columns that are aligned with spaces.
+func Plain(t Table) string {
+	rows := [][]string{t.Head}
+	for _, row := range t.Rows {
+		var texts []string
+		for _, f := range row {
+			texts = append(texts, f.Text)
+		}
+		rows = append(rows, texts)
+	}
+	width := make([]int, len(t.Head))
+	for _, row := range rows {
+		for i, s := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(s))
+		}
+	}
+	var w strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, s := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
+			if i == 0 {
+				line = s + pad
+			} else {
+				line += "   " + pad + s
+			}
+		}
+		fmt.Fprintln(&w, strings.TrimRight(line, " "))
+	}
+	return w.String()
 }
