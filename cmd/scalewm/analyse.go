@@ -353,13 +353,13 @@ func (t tables) print(out io.Writer) error {
 		r := result.(results.ProbeLine)
 		line(r.Probe, fmt.Sprint(r.K), number(r.R2, 4), number(r.SD, 4))
 	})
-	table(t[results.LeverageAnalysis], "Metric leverage: what weighs in the planning cost", "readout's share\tfirst 2λ\tR2 from each alone", func(result any) {
+	table(t[results.LeverageAnalysis], "Metric leverage: what weighs in the planning cost", "due to the state\tin its readout\tfirst 2λ\tR2 from each alone", func(result any) {
 		r := result.(results.Leverage)
 		var weight, r2 []string
-		for k := range r.Components[:min(3, len(r.Components))] {
+		for k := range r.Components[:min(3, len(r.Components), len(r.R2))] {
 			weight, r2 = append(weight, fmt.Sprintf("%.4g", r.Components[k])), append(r2, number(r.R2[k], 3))
 		}
-		line(fmt.Sprintf("%.4f", r.Readout), strings.Join(weight, " "), strings.Join(r2, " "))
+		line(fmt.Sprintf("%.4f", r.Explained), fmt.Sprintf("%.4f", r.Readout), strings.Join(weight, " "), strings.Join(r2, " "))
 	})
 	table(t[results.RolloutAnalysis], "Predictions of 25 steps compared with the simulator", "starts\terror\ttau\tencoded against physical\tin all", func(result any) {
 		r := result.(results.Rollout)

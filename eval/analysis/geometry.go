@@ -239,6 +239,9 @@ func (l *latents) leverage(picture string) (*results.Leverage, error) {
 	if out.Readout, err = p.Readout(l.q, l.Order); err != nil {
 		return nil, err
 	}
+	if out.Explained, err = p.Explained(l.q); err != nil {
+		return nil, err
+	}
 	near, far := geometry.Compare(geometry.SquaredDistances(l.z, p), l.q, l.Episodes).Contrasts(shownPairs)
 	out.Near, out.Far = l.framePairs(near), l.framePairs(far)
 	if picture == "" {

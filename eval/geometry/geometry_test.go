@@ -190,6 +190,10 @@ func TestReadout(t *testing.T) {
 	nearAll(t, "leverage", p.Leverage(), []*float64{new(2 * 72.0 / 7), new(2 * 8.0 / 7)}, 1e-12)
 	share, err := p.Readout(q, order)
 	near(t, "share of the readout", share, 0.1, 1e-12)
+	due, err2 := p.Explained(q)
+	if near(t, "share due to the state", due, 0.1, 1e-12); err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
 	for k, want := range []float64{0, 1} {
 		r2, err2 := p.LinearOfOne(q, order, k)
 		if near(t, fmt.Sprint("R2 of component ", k), r2[0], want, 1e-4); err != nil || err2 != nil {
@@ -203,6 +207,19 @@ func TestReadout(t *testing.T) {
 	share, err = only.Readout(q, order)
 	if near(t, "share of the only direction", share, 1, 1e-12); err != nil {
 		t.Fatal(err)
+	}
+	// Half of what another state says about it: q plus an independent b of equal variance.
+	// A component that does not vary says nothing.
+	other := Samples[float64]{N: 8, D: 2}
+	for i := range z.N {
+		other.X = append(other.X, q.X[i]+z.Row(i)[1]/3, 7)
+	}
+	due, err = only.Explained(other)
+	if near(t, "share due to a noisy state", due, 0.5, 1e-12); err != nil {
+		t.Fatal(err)
+	}
+	if due, err = only.Explained(Samples[float64]{N: 8, D: 1, X: make([]float64, 8)}); due != 0 || err != nil {
+		t.Errorf("a constant state explains %v, %v", due, err)
 	}
 }
 

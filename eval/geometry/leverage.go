@@ -16,32 +16,62 @@ func (c Components) Leverage() []float64 {
 	return out
 }
 
+// Explained returns the share of the expected squared distance of two samples that is
+// due to q: the share of the variance that a linear regression of the samples on q
+// explains. It is 0 if q says nothing about the samples.
+func (c Components) Explained(q Samples[float64]) (float64, error) {
+	u, err := columnSpace(mat.NewDense(q.N, q.D, Standardised(q).X))
+	if err != nil || u == nil {
+		return 0, err
+	}
+	var part mat.Dense
+	part.Mul(u.T(), c.scores)
+	of := mat.Norm(&part, 2) / mat.Norm(c.scores, 2) // Frobenius
+	return of * of, nil
+}
+
+// columnSpace returns an orthonormal basis of the columns of m, or nil if all are 0. A
+// column that is a combination of others, up to rounding, adds nothing.
+func columnSpace(m *mat.Dense) (mat.Matrix, error) {
+	var svd mat.SVD
+	if !svd.Factorize(m, mat.SVDThin) {
+		return nil, errors.New("the singular values of the task state do not converge (hint: look for NaN or infinite values)")
+	}
+	rank, values := 0, svd.Values(nil) // descending
+	for rank < len(values) && values[rank] > 1e-9*values[0] {
+		rank++
+	}
+	if rank == 0 {
+		return nil, nil
+	}
+	var u mat.Dense
+	svd.UTo(&u)
+	rows, _ := u.Dims()
+	return u.Slice(0, rows, 0, rank), nil
+}
+
 // Readout returns the share of the expected squared distance of two samples that a
-// linear readout of q carries: the share of the variance that regressing the samples on
-// the prediction of q from all components explains. It is 1 if the samples vary in
-// nothing but q, and small if q is read from directions of little variance. A readout
-// that predicts noise carries about D of the number of components.
+// linear readout of q carries, be it accurate or not: the share of the variance that
+// regressing the samples on the readout from all components explains. It is small if q
+// is read from directions of little variance. A readout that predicts noise carries
+// about D of the number of components.
 //
-// With weights W, variances L (diagonal) and the left singular vectors u of sqrt(L)*W,
-// the explained variance is the sum of u'Lu.
+// With weights W, variances L (diagonal) and an orthonormal basis u of the columns of
+// sqrt(L)*W, the explained variance is the sum of u'Lu.
 func (c Components) Readout(q Samples[float64], order []int) (float64, error) {
 	_, _, w, err := c.fit(q, order, 0, len(c.Eigenvalues))
 	if err != nil {
 		return 0, err
 	}
 	w.Apply(func(k, _ int, v float64) float64 { return v * math.Sqrt(c.Eigenvalues[k]) }, w)
-	var svd mat.SVD
-	if !svd.Factorize(w, mat.SVDThin) {
-		return 0, errors.New("the readout of the task state has no singular values (hint: look for NaN or infinite latents)")
+	u, err := columnSpace(w)
+	if err != nil || u == nil {
+		return 0, err
 	}
-	var u mat.Dense
-	svd.UTo(&u)
+	_, rank := u.Dims()
 	explained := 0.0
-	for j, v := range svd.Values(nil) {
-		if v <= 1e-9 { // q is standardised: a component that does not vary adds no direction
-			continue
-		}
-		for k, lambda := range c.Eigenvalues {
+	for k, lambda := range c.Eigenvalues {
+		for j := range rank {
 			explained += lambda * u.At(k, j) * u.At(k, j)
 		}
 	}

@@ -10,9 +10,13 @@ import (
 // This file has the numbers of the paper's argument from metric leverage: what a direction
 // of the latents weighs in the planning cost, and whether the task state is read from it.
 
-// Readout is the What of the share of the expected planning cost that the linear readout of
-// the task state carries, between 0 and 1.
-const Readout = "readout_share"
+// Shares of the expected planning cost, between 0 and 1: that which the task state explains
+// linearly, and that which lies in the directions of the state's linear readout, be it
+// accurate or not.
+const (
+	Explained = "explained_share"
+	Readout   = "readout_share"
+)
 
 // Leading is the number of principal components whose leverage is in the table.
 const Leading = 8

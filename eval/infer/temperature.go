@@ -18,9 +18,7 @@ const TuningSuccess = "tuning_success"
 // Tuning describes the temperature of a number.
 type Tuning struct {
 	Temperature float64
-	// Chosen is set if a cell of the results on the same task, data and protocol was planned
-	// at this temperature, and it is not the stock one.
-	Chosen bool
+	Chosen      bool // the task's table of MPPI has this temperature
 }
 
 // tuning adds the success of each tuned arm at each temperature, ascending. Of several
@@ -72,17 +70,17 @@ func (t *Table) tuning() {
 
 // atTemperature returns the success of cells at a temperature x, one for each tier.
 func (t *Table) atTemperature(x float64, cells []results.Cell, arm results.Arm, seed int) Number {
-	s, hits := cells[0].Spec, 0.0
+	s, hits := cells[0].Spec, 0
 	for _, c := range cells {
-		hits += float64(c.Result.Hits()) / float64(len(cells))
+		hits += c.Result.Hits()
 	}
-	n := float64(s.Episodes)
-	iv := stats.Wilson(hits, n, 0.95)
-	chosen := x != results.StockTemperature && slices.ContainsFunc(t.Cells, func(c results.Cell) bool {
-		return c.Spec.Solver == results.MPPI && c.Spec.Task == s.Task && c.Spec.Data == s.Data && c.Spec.Protocol == s.Protocol && c.Spec.Temperature == x
+	mean, n := float64(hits)/float64(len(cells)), float64(s.Episodes)
+	iv := stats.Wilson(mean, n, 0.95)
+	chosen := slices.ContainsFunc(t.Blocks, func(b *Block) bool {
+		return b.Main == nil && b.Task == s.Task && b.Solver == results.MPPI && b.settings.value[temperatureKey] == number(x)
 	})
 	out := Number{What: TuningSuccess, Place: Place{Task: s.Task, Solver: results.MPPI, Tier: Mean, Set: s.Set, Settings: fmt.Sprintf("temperature %g", x)},
 		Of: arm, Seed: &seed, N: s.Episodes, Unit: "episode", From: ids(cells), How: &Tuning{x, chosen}}
 	slices.SortFunc(out.From, strings.Compare)
-	return out.put(Estimate{100 * hits / n, 100 * iv.Lo, 100 * iv.Hi})
+	return out.put(Estimate{100 * mean / n, 100 * iv.Lo, 100 * iv.Hi})
 }

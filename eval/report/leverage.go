@@ -21,11 +21,11 @@ func (r *Report) leverage(task string, all []*infer.Checkpoint) []doc.Section {
 		r.readoutTable(task, all), r.leverageTable(task, all), r.pairsFilm(task, all))
 }
 
-// readoutTable has the share of the planning cost that the readout of the state carries,
+// readoutTable has the shares of the planning cost that the state and its readout carry,
 // one row for each method.
 func (r *Report) readoutTable(task string, all []*infer.Checkpoint) doc.Table {
-	v := r.view(task+"-readout", words.Task(task)+": how much of the planning cost, the squared distance of two latents, is due to the task state: the share of the expected distance that the linear readout of the state carries, mean ± SD and Student's interval over training seeds if there are several.",
-		titles(all), number("Share of the cost", infer.Readout, spreadOf(3)), number("95 % interval", infer.Readout, intervalOf(3)))
+	v := r.view(task+"-readout", words.Task(task)+": how much of the planning cost, the squared distance of two latents, is due to the task state. Shares of the expected distance: that which the state explains linearly, and that in the directions of its linear readout, be it accurate or not. Mean ± SD and Student's interval over training seeds if there are several.",
+		titles(all), number("Due to the state", infer.Explained, spreadOf(3)), number("95 % interval", infer.Explained, intervalOf(3)), number("In its readout", infer.Readout, spreadOf(3)), number("95 % interval", infer.Readout, intervalOf(3)))
 	for _, row := range byMethod(all) {
 		v.row(row)
 	}

@@ -15,14 +15,14 @@ import (
 func TestLeverage(t *testing.T) {
 	c := resultstest.Contents(t)
 	c.Analyses = []results.Analysis{{ID: "x", Spec: results.AnalysisSpec{Analysis: "leverage", Task: "tworoom", Method: "lewm", Weights: "w", Device: "cpu"},
-		Results: results.Results{Leverage: &results.Leverage{N: 9, Components: []float64{22.9, 3}, R2: []results.Number{.271, .5}, Readout: .195,
+		Results: results.Results{Leverage: &results.Leverage{N: 9, Components: []float64{22.9, 3}, R2: []results.Number{.271, .5}, Explained: .125, Readout: .195,
 			Near: []results.FramePair{{Latent: 1.2, State: 99.6}}, Far: []results.FramePair{{Latent: 97, State: 8}, {Latent: 90, State: 10}}}}}}
 	for _, method := range []string{"lewm", "scale"} {
 		c.Clips = append(c.Clips, results.Clip{Task: "tworoom", Arm: results.Arm{Method: method}, Tier: results.PairsTier, GIF: []byte(resultstest.GIF)})
 	}
 	r := reportOf(t, c)
 	md := string(doc.Markdown(r.leverage("tworoom", r.Checkpoints("tworoom"))))
-	for _, want := range []string{"| LeWM | 0.195 | – |", "| Component | LeWM: 2λ | R² |", "| 1 | 22.9 | 0.271 |", "| 2 | 3 | 0.500 |", "Of LeWM (1/100; 97/8, 90/10).*"} {
+	for _, want := range []string{"| LeWM | 0.125 | – | 0.195 | – |", "| Component | LeWM: 2λ | R² |", "| 1 | 22.9 | 0.271 |", "| 2 | 3 | 0.500 |", "Of LeWM (1/100; 97/8, 90/10).*"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the section lacks %q:\n%s", want, md)
 		}

@@ -248,6 +248,7 @@ type Leverage struct {
 	Components []float64 `json:"components"` // metric leverage 2*lambda of each principal component, descending
 	R2         []Number  `json:"r2"`         // of the task state from each component alone, mean over its own components
 	Readout    float64   `json:"readout"`    // share of the expected cost that the linear readout of the state carries
+	Explained  float64   `json:"explained"`  // share of the expected cost that the state explains linearly
 	// Near has pairs of frames that are near in latents and far in task state, and Far the
 	// reverse.
 	Near []FramePair `json:"near"`
