@@ -21,7 +21,7 @@ ifneq ($(wildcard $(fetched)/peers/complete),)
 export SCALEWM_PEERS ?= $(fetched)/peers/bin/python
 endif
 
-.PHONY: help help-dev setup setup-cuda build cuda wheel demo test lint clean
+.PHONY: help help-dev setup setup-cuda build cuda wheel demo check-published test lint clean
 list = awk -F ':.*\#\# ' '/^[a-z0-9-]+:.*\#\# /{printf "  make %-20s %s\n", $$1, $$2}'
 
 help: ## list these targets
@@ -61,6 +61,10 @@ demo_grid = --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,ran
 demo: build ## collect, train three models, plan, and write a report on Two-Room; prints a forecast first
 	@[ -e out/demo/report.html ] || bin/scalewm reproduce $(demo_grid) --dry-run --measure
 	bin/scalewm reproduce $(demo_grid)
+
+check-published: build ## check the published files in DIR=FOLDER: bytes, counts, evaluation sets, replay, one checkpoint
+	@[ -n "$(DIR)" ] || { echo 'give the folder: make check-published DIR=FOLDER'; exit 2; }
+	.ci/check-published bin/scalewm '$(DIR)' out/check-published
 
 test: setup ## vet and all tests; ends with a list of the skipped ones
 	go vet ./...

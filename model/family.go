@@ -38,7 +38,8 @@ type Geometry interface {
 	Hydra() (config any, more []weights.Tensor)
 
 	// StepFLOP returns the operations of one training step on batch clips, forward
-	// and backward. directions is the number of random projections of SIGReg.
+	// and backward, including the encoder even if it is frozen. directions is the
+	// number of random projections of SIGReg.
 	StepFLOP(batch, directions int) float64
 	// EncodeFLOP returns the operations of Encode for that many frames.
 	EncodeFLOP(frames int) float64

@@ -20,7 +20,12 @@
 // an action block, K pairs.
 package model
 
-import "scalewm/model/device"
+import (
+	"fmt"
+	"strings"
+
+	"scalewm/model/device"
+)
 
 // Schema is the version of the checkpoint sidecar. Read rejects other versions.
 const Schema = 1
@@ -46,9 +51,23 @@ type Info struct {
 	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the
 	// encoder learns.
 	Backbone string `json:"backbone,omitempty"`
+	// BackboneName describes that encoder for readers, such as dinov2-small.
+	BackboneName string `json:"-"`
 	// Resample names the way in which a frozen encoder resamples its position table. Its
 	// features depend on it, so caches of features are keyed by it.
 	Resample string `json:"-"`
+}
+
+// paperBackbone is the encoder of the paper's DINO-WM (docs/sources.md#dinov2).
+const paperBackbone = "dinov2-small"
+
+// Note describes a frozen encoder that is not the paper's, for readers. It is "" for the
+// paper's and for models without one.
+func (i Info) Note() string {
+	if strings.HasPrefix(i.BackboneName, paperBackbone) || i.BackboneName == "" {
+		return ""
+	}
+	return fmt.Sprintf("the paper's backbone is %s; this is %s", paperBackbone, i.BackboneName)
 }
 
 // ClipFrames returns T, the number of frames in a training clip: the history and the

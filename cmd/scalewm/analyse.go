@@ -383,15 +383,18 @@ func (t tables) print(out io.Writer) error {
 	})
 	table(trained, "Cost of training", "measured\tbatch\tsteps an epoch\tGFLOP a step\tms a step\tsteps/s\ts an epoch", func(result any) {
 		r := result.(results.CostLine)
-		for _, s := range []*results.StepTime{r.Times.Recorded, r.Times.Step} {
+		for _, s := range []*results.StepTime{r.Times.Recorded, r.Times.Step, r.Times.OnFeatures} {
 			if s == nil {
 				continue
 			}
-			what := "by the training itself"
+			what, flop := "by the training itself", r.StepFLOP
 			if s.Clips > 0 {
 				what = fmt.Sprintf("now, %d clips", s.Clips)
 			}
-			line(what, fmt.Sprint(r.Batch), fmt.Sprint(r.EpochSteps), fmt.Sprintf("%.4g", r.StepFLOP/1e9),
+			if s == r.Times.OnFeatures {
+				what, flop = what+", on features", flop-r.EncoderFLOP
+			}
+			line(what, fmt.Sprint(r.Batch), fmt.Sprint(r.EpochSteps), fmt.Sprintf("%.4g", flop/1e9),
 				fmt.Sprintf("%.4g", s.MsStep), fmt.Sprintf("%.4g", s.StepsPerSec), fmt.Sprintf("%.4g", s.EpochSeconds))
 		}
 	})

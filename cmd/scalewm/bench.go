@@ -55,7 +55,7 @@ func runBench(ctx context.Context, c *command, args []string) error {
 		return usagef("bench: --rounds %d: at least 1", b.Rounds)
 	}
 	var err error
-	if b.Preset, b.Geometry, err = bench.Preset(*preset.name, *preset.changes...); err != nil {
+	if b.Preset, b.Geometry, err = bench.Preset(*preset.name, preset.changes()...); err != nil {
 		return err
 	}
 	// bench opens devices in several precisions. It reports itself what auto chose.

@@ -24,7 +24,7 @@ import (
 
 func init() {
 	register(verb{name: "data", args: "info|check|convert F.h5", summary: "describe, verify or convert a data set (.h5, .npz episodes, videos, LeRobot)",
-		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
+		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data check tworoom.h5 --against published\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
 }
 
 // checkChild is the environment variable that marks the process that reads a file for
@@ -36,13 +36,15 @@ const checkChild = "SCALEWM_CHECK_CHILD"
 // are usage errors with the others.
 //
 // info prints what the file contains. check reads all of it and prints the problems
-// it finds, with exitFailed if there are any. convert writes a new file and describes
+// it finds, with exitFailed if there are any; with --against it compares instead. convert writes a new file and describes
 // it; it does not resume, and removes an unfinished file when it is interrupted.
 func runData(ctx context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	out := c.String("out", "", "convert: `file` to write")
 	frames := c.String("frames", "", "convert: `name` of the camera whose videos or pictures are the frames, if there are several")
 	filter := c.String("filter", "deflate", "convert: compression `filter` of the frames: deflate (readable everywhere), zstd or none")
+	to := c.OneOf("against", "check: compare it with this `set` instead: published (the paper's data) or none", "none", "published")
+	task := c.String("task", "", "check --against: `name` of the task, if the file does not record it")
 	pos, err := c.parse(args, 2, math.MaxInt)
 	if err != nil {
 		return err
@@ -55,10 +57,21 @@ func runData(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
+	if pos[0] != "check" {
+		if err := c.noEffect("with data "+pos[0], "against", "task"); err != nil {
+			return err
+		}
+	}
 	switch pos[0] {
 	case "info":
 		return dataInfo(c, pos[1], *asJSON)
 	case "check":
+		if *to == "published" {
+			return dataAgainst(ctx, c, pos[1], *task, *asJSON)
+		}
+		if err := c.noEffect("without --against", "task"); err != nil {
+			return err
+		}
 		if os.Getenv(checkChild) == "" {
 			return checkInChild(ctx, c, pos[1], *asJSON)
 		}
@@ -94,6 +107,8 @@ type fileInfo struct {
 	Columns    []fileColumn      `json:"columns"`
 	Skipped    map[string]string `json:"skipped"`
 	Attributes map[string]string `json:"attributes"`
+	// Published says which counts are those of the published set; "" if none.
+	Published string `json:"published,omitempty"`
 	// Fingerprint identifies the contents: trainings and cells record it.
 	Fingerprint string `json:"fingerprint"`
 }
@@ -118,7 +133,7 @@ func describeFile(path string) (fileInfo, error) {
 		return fileInfo{}, err
 	}
 	i := fileInfo{File: path, Bytes: st.Size(), Rows: f.Rows(), Episodes: len(f.Episodes()), Frames: f.FrameSize() > 0,
-		Clips: len(dataset.Clips(f, 4, 5)), Storage: f.Storage(), Skipped: f.Skipped(), Attributes: f.Attrs()}
+		Clips: len(dataset.Clips(f, 4, 5)), Storage: f.Storage(), Skipped: f.Skipped(), Attributes: f.Attrs(), Published: publishedNote(f)}
 	var lens []int
 	for _, e := range f.Episodes() {
 		lens = append(lens, e.Len)
@@ -151,6 +166,9 @@ func dataInfo(c *command, path string, asJSON bool) error {
 	}
 	printSorted(w, "  left out     %-20s %s\n", i.Skipped)
 	printSorted(w, "  attribute    %-20s %s\n", i.Attributes)
+	if i.Published != "" {
+		fmt.Fprintf(w, "  published    %s\n", i.Published)
+	}
 	fmt.Fprintf(w, "  fingerprint  %s\n", i.Fingerprint)
 	return nil
 }
@@ -213,6 +231,9 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	r.Notes = append(r.Notes, rep.Notes...)
 	for _, name := range slices.Sorted(maps.Keys(f.Skipped())) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%q is left out: %s", name, f.Skipped()[name]))
+	}
+	if note := publishedNote(f); note != "" {
+		r.Notes = append(r.Notes, note)
 	}
 	return c.printJSON(r)
 }

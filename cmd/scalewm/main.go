@@ -210,7 +210,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "scalewm:", usage)
 		return exitUsage
-	case errors.Is(err, errFailedCells), errors.Is(err, errUnread):
+	case errors.Is(err, errFailedCells), errors.Is(err, errUnread), errors.Is(err, errNothingPublished):
 		fmt.Fprintln(stderr, "scalewm:", err)
 		return exitIncomplete
 	}

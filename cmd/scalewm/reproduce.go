@@ -68,25 +68,34 @@ func (c *command) gridFlags() gridFlags {
 	}
 }
 
-// presetFlags are --preset and --set: the name of a preset, and changes of its
-// values.
+// presetFlags are --preset, --reading and --set: the name of a preset, and changes of
+// its values.
 type presetFlags struct {
-	name    *string
-	changes *stringList
+	name, reading *string
+	set           *stringList
 }
 
 // presetFlags defines these flags. name is the default preset, and what completes the
 // description.
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, paper-main, printed) or path of a .toml file"+what), new(stringList)}
-	c.Var(f.changes, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, paper-main, printed) or path of a .toml file"+what),
+		c.String("reading", "", "`authors` or paper: follow the authors' code or the paper's text wherever they differ (default: the preset's)"), new(stringList)}
+	c.Var(f.set, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
 	return f
+}
+
+// changes returns the values of --set, after that of --reading.
+func (f presetFlags) changes() []string {
+	if *f.reading == "" {
+		return *f.set
+	}
+	return append([]string{"reading=" + *f.reading}, *f.set...)
 }
 
 // load returns the preset with the changes applied. It checks the names of tasks,
 // which package pipeline cannot: only this package imports all tasks.
 func (f presetFlags) load() (*pipeline.Preset, error) {
-	p, err := pipeline.LoadPreset(*f.name, *f.changes...)
+	p, err := pipeline.LoadPreset(*f.name, f.changes()...)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,6 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	columns := c.String("q-columns", "", "data-set `columns` that form the task state with --task none, for example state[0:4],goal[2]")
 	q := c.String("q", "", "task `state` for scale and aux (default: the preset's): full, half or native")
 	weight := c.String("scale-weight", "", "`weight` of scale's loss term (default: the preset's)")
-	reading := c.String("reading", "", "`form` of the losses of scale and aux (default: the preset's): authors (as in their code) or paper (as printed)")
 	workers := c.Count("workers", 0, "use `n` goroutines to read frames; 0 means one per core (the result does not depend on it)")
 	featured := c.featureFlags()
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to resume (without the flag, one is resumed if there is any)")
@@ -71,7 +70,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return usagef("train: %v", err)
 	}
 	if !m.UsesQ() {
-		err = c.noEffect("with "+*method+", whose loss uses no task state", "q", "reading")
+		err = c.noEffect("with "+*method+", whose loss uses no task state", "q")
 	}
 	p, err2 := preset.load()
 	if err := cmp.Or(err, err2); err != nil {
@@ -92,18 +91,12 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	p.Train = p.Train.ForTask(t.Spec.Name)
 	if *q != "" {
 		if !pipeline.HasQ(t, *q) {
 			return usagef("train: task %s has no --q %s (`scalewm tasks` lists what it has)", *task, *q)
 		}
 		p.Train.Q = *q
-	}
-	switch *reading {
-	case "":
-	case "authors", "paper":
-		p.Train.Correlation, p.Train.AuxLoss = *reading, *reading
-	default:
-		return usagef("train: --reading %s: choose authors or paper", *reading)
 	}
 	if *weight != "" {
 		if !slices.ContainsFunc(m.Terms, func(t model.Term) bool { return t.Name == model.Correlation }) {

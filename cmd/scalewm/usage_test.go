@@ -19,7 +19,7 @@ var wrong = []string{
 	"data info x.h5 --out y.h5", "data check x.h5 --frames a", "weights info a --transformers 4", "bench --what train --side 2", "bench --what plan --data x.h5", "replay x.h5 --force",
 	"analyse rank o --starts 2", "analyse rank o --seconds 2", "reproduce --out o --dry-run --json --verbose", "reproduce --out o --verbose", "reproduce --out o --measure", "reproduce --out o --watch --dry-run",
 	"reproduce --out o --watch --submit shell", "reproduce --out o --watch --shard 0/2", "reproduce --out o --submit shell --json", "reproduce --out o --tasks tworoom --starts 2",
-	"train --task tworoom --data d --out o --q half", "train --task tworoom --data d --out o/cells", "train --task tworoom --data d --out o/cells/", "train --task tworoom --data d --out o --reading paper",
+	"train --task tworoom --data d --out o --q half", "train --task tworoom --data d --out o/cells", "train --task tworoom --data d --out o/cells/",
 	"data", "data info", "data nosuch x.h5", "data convert x.h5", "data convert x.h5 --out ''", "data convert x.h5 --out y.h5 --filter nosuch", "data info a b",
 	"doctor x", "doctor --nosuch",
 	"tensorboard", "tensorboard a", "encode", "encode --weights a --data b", "encode --weights a --data b --out ''", "encode x", "rollout --weights a --data b", "rollout --weights a --data b --out c --blocks -1",

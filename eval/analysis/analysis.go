@@ -81,20 +81,18 @@ type measurement struct {
 // Spec returns the spec of an analysis, whose hash names the cell.
 func (j Job) Spec(name string) results.AnalysisSpec {
 	a := j.Arm
-	s := results.AnalysisSpec{Schema: results.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
+	s := results.AnalysisSpec{Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: a.Method, TrainSeed: a.TrainSeed, Weights: a.Weights, Recipe: a.Recipe.Hash, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Backbone: a.Backbone,
 		Data: j.Data.Fingerprint, Device: j.Device}
+	s.Schema = s.Version()
 	// The columns of a declared task state are not implied by the task's name.
 	if j.Task.Spec.Name == dataset.NoTask && len(j.Task.Spec.Qs) > 0 {
 		s.QColumns = strings.Join(j.Task.Spec.Qs[0].Parts, ",")
 	}
 	// The other analyses do not use these settings. Their cells must stay valid if a
 	// setting changes.
-	switch name {
-	case results.RolloutAnalysis:
+	if name == results.RolloutAnalysis {
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
-	case results.RankAnalysis:
-		s.Interval = results.CopiesApart
 	}
 	return s
 }

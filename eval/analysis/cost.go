@@ -117,6 +117,9 @@ func (j measurement) training(ctx context.Context, g model.Geometry, c *results.
 		return err
 	}
 	c.Batch, c.EpochSteps, c.StepFLOP = o.Config.Batch, len(clips)/o.Config.Batch, g.StepFLOP(o.Config.Batch, o.Config.Directions)
+	if info.Backbone != "" {
+		c.EncoderFLOP = g.EncodeFLOP(o.Config.Batch * info.ClipFrames())
+	}
 	// The run's own time, on the device of the training, is reported next to a
 	// measurement on this device. A copied checkpoint may lack run.json.
 	clock, err := train.ReadClock(j.Checkpoint)
@@ -125,22 +128,25 @@ func (j measurement) training(ctx context.Context, g model.Geometry, c *results.
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	c.Times.Step, err = j.timeStep(ctx, o, c)
+	c.Times.Step, err = j.timeStep(ctx, o, c, (*train.Trial).Step)
+	if err == nil && c.EncoderFLOP > 0 {
+		c.Times.OnFeatures, err = j.timeStep(ctx, o, c, (*train.Trial).StepOnFeatures)
+	}
 	return err
 }
 
 // timeStep measures training steps on synthetic clips that are on the device. If a
 // step on a complete batch would take too long, it measures smaller batches and
 // extrapolates in proportion to the number of clips.
-func (j measurement) timeStep(ctx context.Context, o train.Options, c *results.Cost) (*results.StepTime, error) {
+func (j measurement) timeStep(ctx context.Context, o train.Options, c *results.Cost, step func(*train.Trial) error) (*results.StepTime, error) {
 	// A small batch first shows how many clips fit into the time.
 	o.Config.Batch = min(minClips, c.Batch)
-	one, _, err := j.medianStep(ctx, o)
+	one, _, err := j.medianStep(ctx, o, step)
 	if err != nil {
 		return nil, err
 	}
 	o.Config.Batch = affordable(j.Timing, one, o.Config.Batch, c.Batch)
-	took, turns, err := j.medianStep(ctx, o)
+	took, turns, err := j.medianStep(ctx, o, step)
 	if err != nil {
 		return nil, err
 	}
@@ -149,18 +155,18 @@ func (j measurement) timeStep(ctx context.Context, o train.Options, c *results.C
 	return out, nil
 }
 
-// medianStep returns the median time of a training step in seconds, and the number of
-// steps.
-func (j measurement) medianStep(ctx context.Context, o train.Options) (took float64, turns int, err error) {
+// medianStep returns the median time in seconds of a kind of training step, and the
+// number of steps.
+func (j measurement) medianStep(ctx context.Context, o train.Options, step func(*train.Trial) error) (took float64, turns int, err error) {
 	trial, err := train.NewTrial(o)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer trial.Free()
-	if err := trial.Step(); err != nil { // the first step allocates memory
+	if err := trial.Step(); err != nil { // the first step allocates memory, and computes features
 		return 0, 0, err
 	}
-	return j.median(ctx, trial.Step)
+	return j.median(ctx, func() error { return step(trial) })
 }
 
 // stepTime derives the rates from the milliseconds per step.

@@ -30,6 +30,7 @@ import (
 	"strings"
 
 	"scalewm/eval/pipeline"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/cuda/roofline"
@@ -141,9 +142,15 @@ func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 		p.Train.Batch, m.History+1, m.ImageSize, m.Patch, m.Width, m.Layers, m.Dim, m.PredictorDepth, m.PredictorHeads, m.PredictorHeadDim), nil
 }
 
-// geometry returns the configuration of LeWM in the preset. The caller may change the
-// copy.
-func (b *Bench) geometry() lewm.Config { return *b.Preset.Models["model"].(*lewm.Config) }
+// geometry returns the geometry of LeWM in the preset, which LoadPreset has validated.
+func (b *Bench) geometry() lewm.Config {
+	m := b.Preset.Models["model"].(*lewm.Config)
+	g, err := m.Geometry(model.Method{}, m.ActionDim, nil)
+	if err != nil {
+		panic("bench: " + err.Error())
+	}
+	return g.(lewm.Config)
+}
 
 // Run measures the named parts, with a probe of the machine before each and after the
 // last. It stops at the first error.

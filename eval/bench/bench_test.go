@@ -149,6 +149,10 @@ func TestBenchGeometry(t *testing.T) {
 	if err != nil || p.Train.Batch != 32 || p.Train.Directions != 1024 || !strings.HasPrefix(text, "32 clips x 4 frames of 64 px, patch 8, width 192 x 4 layers") {
 		t.Errorf("%+v, %s, %v", p, text, err)
 	}
+	// The paper's projector has no hidden layer.
+	if p, _, err = Preset("", "reading=paper"); err != nil || (&Bench{Preset: p}).geometry().Projector != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
 }
 
 // The Python programs run, without compiling, and their models have our number of

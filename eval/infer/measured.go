@@ -42,8 +42,12 @@ func (c *Checkpoint) Title() string {
 func (c *Checkpoint) Place() Place { return Place{Task: c.Task, Settings: c.Settings} }
 
 // take adds a result. Of several rollouts it keeps the one with the most candidates in
-// total, and notes the other.
+// total, and notes the other. It notes a cost of an earlier version, which lacks a part.
 func (c *Checkpoint) take(a results.Analysis) {
+	if a.Cost != nil && a.Spec.Outdated() {
+		c.Left = append(c.Left, fmt.Sprintf("%s: a cost that lacks the frozen encoder, by an earlier version, is left out; scalewm analyse cost measures it again", words.Arm(c.Arm)))
+		return
+	}
 	r := a.Results
 	if old := c.Rollout; old != nil && r.Rollout != nil {
 		few, many := r.Rollout, old
@@ -255,6 +259,12 @@ var measures = []measure{
 	{"parameters", "", ofCost(func(c *results.Cost) float64 { return float64(c.Params) })},
 	{"batch", "", ofCost(func(c *results.Cost) float64 { return float64(c.Batch) })},
 	{"steps_per_second", "", ofStep(func(s *results.StepTime) float64 { return s.StepsPerSec })},
+	{"steps_per_second_on_features", "", ofTimes(func(t *results.CostTimes) float64 {
+		if t.OnFeatures == nil {
+			return math.NaN()
+		}
+		return t.OnFeatures.StepsPerSec
+	})},
 	{"epoch_seconds", "", ofStep(func(s *results.StepTime) float64 { return s.EpochSeconds })},
 	{"gflop_of_step", "", ofCost(func(c *results.Cost) float64 { return c.StepFLOP / 1e9 })},
 	{"plan_rollouts", "", ofCost(func(c *results.Cost) float64 { return float64(c.Tiers[len(c.Tiers)-1].Rollouts) })},

@@ -91,6 +91,30 @@ func TestRolloutChanges(t *testing.T) {
 	}
 }
 
+// A cost that an earlier version measured without its frozen encoder is left out, whether
+// or not there is a current one. Costs of other models have not changed.
+func TestOutdatedCost(t *testing.T) {
+	of := func(schema int, backbone string, flop float64) results.Analysis {
+		return results.Analysis{Spec: results.AnalysisSpec{Schema: schema, Analysis: results.CostAnalysis, Task: "tworoom", Method: "dinowm", Weights: "w", Backbone: backbone},
+			Results: results.Results{Cost: &results.Cost{StepFLOP: flop, Tiers: []results.Plans{{Tier: SumOfTiers}}}}}
+	}
+	for _, c := range []struct {
+		cells []results.Analysis
+		want  float64
+		left  int
+	}{
+		{[]results.Analysis{of(2, "b", 3e9), of(1, "b", 1e9)}, 3, 1},
+		{[]results.Analysis{of(1, "b", 1e9), of(2, "b", 3e9)}, 3, 1},
+		{[]results.Analysis{of(1, "b", 1e9)}, math.NaN(), 1},
+		{[]results.Analysis{of(1, "", 1e9)}, 1, 0},
+	} {
+		got := analysed(c.cells).Checkpoints("tworoom")[0]
+		if flop := measureOf("gflop_of_step").of(got); !(flop == c.want || math.IsNaN(flop) && math.IsNaN(c.want)) || len(got.Left) != c.left {
+			t.Errorf("%v: %g GFLOP, left out %q", c.cells, flop, got.Left)
+		}
+	}
+}
+
 // The paper prints its rollout numbers twice, as values and as changes against LeWM
 // (tab:rollout-probe). The changes must follow from the values.
 func TestPublishedRolloutsAgree(t *testing.T) {

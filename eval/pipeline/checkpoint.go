@@ -42,7 +42,7 @@ func trainedOf(side *weights.Sidecar) results.Trained {
 	t := results.Trained{Steps: side.Step, Data: side.Data}
 	if family, err := model.FamilyOf(side.Kind); err == nil {
 		if g, err := family.Decode(side.Config); err == nil {
-			t.FrameSize = g.Info().FrameSize
+			t.FrameSize, t.Backbone = g.Info().FrameSize, g.Info().BackboneName
 			if declared, err := g.Declare(); err == nil {
 				t.Parameters = declared.Params().Len()
 			}
@@ -91,8 +91,14 @@ func check(j eval.Job, a eval.Agent, name string, note func(text string)) error 
 	if err := j.Check(a); err != nil {
 		return fmt.Errorf("evaluating %s: %w", name, err)
 	}
-	if text := j.Note(); text != "" {
-		note(fmt.Sprintf("%s: %s", name, text))
+	notes := []string{j.Note()}
+	if a.World != nil {
+		notes = append(notes, a.World.Info().Note())
+	}
+	for _, text := range notes {
+		if text != "" {
+			note(fmt.Sprintf("%s: %s", name, text))
+		}
 	}
 	return nil
 }

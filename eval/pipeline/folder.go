@@ -164,7 +164,7 @@ func entries(dir string) (paths []string) {
 // shared returns the recipe without the values that arms of one folder may vary (see
 // variant).
 func (r recipe) shared() recipe {
-	r.Train.Q, r.Train.Weights = "", maps.Clone(r.Train.Weights)
+	r.Train.Q, r.Train.QByTask, r.Train.Weights = "", nil, maps.Clone(r.Train.Weights)
 	delete(r.Train.Weights, model.Correlation)
 	return r
 }

@@ -115,7 +115,9 @@ func (g *Grid) with(f Further) (Grid, error) {
 	if o.Precision = string(f.Precision); o.Precision != "" {
 		o.suffix += " precision=" + o.Precision
 	}
-	err = setRules(&o.Rules, f.Rules)
+	if err = setRules(&o.Rules, f.Rules); err == nil && o.Precision != "" && o.Temperature == results.Tuned && slices.Contains(o.Solvers, results.MPPI) {
+		err = Requestf("grid.also: mppi in another precision has no tuned temperature (hint: name other solvers, or a temperature in its rules)")
+	}
 	return o, err
 }
 

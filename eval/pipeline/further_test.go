@@ -50,6 +50,11 @@ func TestFurther(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
+	g := smallGrid(t)
+	g.Temperature, g.Preset.Grid.Also = results.Tuned, []Further{{Precision: "fp32"}}
+	if err := g.AddFurther(Chosen{}); err == nil || !strings.Contains(err.Error(), "no tuned temperature") {
+		t.Errorf("mppi in another precision: %v", err)
+	}
 	for says, f := range map[string]Further{
 		"changes the starts":  {Rules: map[string]string{"protocol": "strict"}},
 		"no setting":          {Rules: map[string]string{"temparature": "stock"}},

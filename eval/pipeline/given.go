@@ -31,15 +31,15 @@ func ParseData(text string, tasks []envs.Task) (map[string]string, error) {
 	data := map[string]string{}
 	if isFolder(text) {
 		for _, t := range tasks {
-			path := filepath.Join(text, t.Spec.Name+".h5")
-			if !exists(path) {
-				found, _ := filepath.Glob(filepath.Join(escapeGlob(text), t.Spec.Name+"*.h5"))
+			name := t.Spec.Name + ".h5"
+			if !exists(filepath.Join(text, name)) {
+				found, _ := fs.Glob(os.DirFS(text), t.Spec.Name+"*.h5") // no error: names of tasks are valid patterns
 				if len(found) != 1 {
 					return nil, Requestf("--data: the folder %s has %d files %s*.h5, not one (hint: --data %[3]s=FILE, or --tasks without %[3]s)", text, len(found), t.Spec.Name)
 				}
-				path = found[0]
+				name = found[0]
 			}
-			data[t.Spec.Name] = path
+			data[t.Spec.Name] = filepath.Join(text, name)
 		}
 		return data, nil
 	}
@@ -62,11 +62,6 @@ func ParseData(text string, tasks []envs.Task) (map[string]string, error) {
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// escapeGlob returns a path as a pattern that matches only the path itself.
-func escapeGlob(path string) string {
-	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
 // Given are trained checkpoints that a grid evaluates instead of training its arms.

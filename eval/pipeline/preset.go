@@ -87,7 +87,8 @@ func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (r
 	}
 	r := recipe{g, p.Train}
 	if own := s.Training(); own != (model.Schedule{}) {
-		r.Train.Schedule = own
+		// The paper's text describes the training of [train], not that of other families.
+		r.Train.Schedule, r.Train.Adam, r.Train.PredictionSum = own, false, false
 	}
 	return r, nil
 }
@@ -313,8 +314,9 @@ func unknownKey(key string) error {
 	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
 }
 
-// presetKeys returns the keys of the built-in presets.
+// presetKeys returns the keys of the built-in presets and the switches of readings.
 func presetKeys() (keys []string) {
+	keys = slices.Collect(maps.Keys(switches))
 	for _, name := range PresetNames() {
 		text, _ := presets.Files.ReadFile(name + ".toml") // embedded: cannot fail
 		var tree map[string]any
@@ -345,6 +347,7 @@ func (p *Preset) TasksNamed() (tasks []string) {
 	for _, byTask := range p.Train.Weights {
 		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
 	}
+	tasks = slices.AppendSeq(tasks, maps.Keys(p.Train.QByTask))
 	for _, f := range p.Grid.Also {
 		tasks = append(tasks, f.Tasks...)
 	}

@@ -9,16 +9,22 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// A reading says what to do where the paper's text and its authors' code differ, and
-// the code decides the published numbers: follow the "authors" or the "paper". It has
-// a switch for each difference, a key of presets (docs/protocol.md#paper-code-and-this-program).
-// The key `reading` sets all of them. A preset does not store it: only the switches
-// have an effect.
+// A reading decides where the paper's text and its authors' code differ: it follows the
+// "authors" or the "paper". Each difference is a key of presets
+// (docs/protocol.md#paper-code-and-this-program), and the key `reading` sets all of them.
+// A preset does not store the reading, since only these keys have an effect.
 
-// switches are the keys and their values under the readings.
+// switches are the keys and their values, as TOML, under the two readings.
 var switches = map[string]struct{ authors, paper string }{
-	"train.correlation": {`"authors"`, `"paper"`},
-	"train.aux_loss":    {`"authors"`, `"paper"`},
+	"model.linear_projector": {"false", "true"},
+	"train.adam":             {"false", "true"},
+	"train.aux_loss":         {`"authors"`, `"paper"`},
+	"train.correlation":      {`"authors"`, `"paper"`},
+	"train.distinct_pairs":   {"false", "true"},
+	"train.pooled_sigreg":    {"false", "true"},
+	"train.prediction_sum":   {"false", "true"},
+	// 2 and 5 numbers (docs/sources.md#task-state-q).
+	"train.q_by_task": {"{}", `{ reacher = "half", cube = "half" }`},
 }
 
 // printedTier is tier T2 as the paper prints it, see eval.Tiers.
@@ -30,15 +36,16 @@ func (p *Preset) read(reading string, given toml.MetaData) error {
 	if reading != "authors" && reading != "paper" {
 		return fmt.Errorf("reading is %q (hint: authors or paper)", reading)
 	}
+	p.Train.QByTask = nil // the decoder would add to the table
 	for _, key := range slices.Sorted(maps.Keys(switches)) {
-		value := switches[key]
+		value := switches[key].authors
+		if reading == "paper" {
+			value = switches[key].paper
+		}
 		if given.IsDefined(strings.Split(key, ".")...) {
 			return fmt.Errorf("both reading and %s are given, and reading sets that key too (hint: leave out one of them, or start from this preset in another by the key of)", key)
 		}
-		if reading == "authors" {
-			value.paper = value.authors
-		}
-		if err := p.decode(key+" = "+value.paper, nil); err != nil {
+		if err := p.decode(key+" = "+value, nil); err != nil {
 			return err
 		}
 	}

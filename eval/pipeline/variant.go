@@ -39,7 +39,7 @@ func (g *Grid) variants(task envs.Task, m model.Method) (out []variant) {
 		qs = nil
 		for _, q := range g.Qs {
 			if HasQ(task, q) {
-				qs = append(qs, unlessPreset(g.Preset.Train.Q, q))
+				qs = append(qs, unlessPreset(g.Preset.Train.ForTask(task.Spec.Name).Q, q))
 			}
 		}
 	}
@@ -84,8 +84,9 @@ func (g *Grid) WithoutQ() (gaps []string) {
 	return gaps
 }
 
-// preset returns p with the arm's variant applied. It does not change p.
+// preset returns p for the arm's task, with its variant applied. It does not change p.
 func (a arm) preset(p Preset) Preset {
+	p.Train = p.Train.ForTask(a.task.Spec.Name)
 	if a.q != "" {
 		p.Train.Q = a.q
 	}

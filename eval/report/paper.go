@@ -477,8 +477,9 @@ func (r *Report) compute() []doc.Section {
 		}
 		return words.Task(n.Task)
 	})
-	training := r.view("cost-training", "What training costs: times on the machine of each row, comparable within one machine only (the authors' is an A100); operations are those of matrix multiplications, counted instead of measured.",
-		anyTask, method, source, number("Parameters", "parameters", grouped), number("Batch", "batch", grouped), number("Steps a second", "steps_per_second", digits), number("Seconds an epoch", "epoch_seconds", digits), number("GFLOP a step", "gflop_of_step", digits))
+	training := r.view("cost-training", "What training costs: times on the machine of each row, comparable within one machine only (the authors' is an A100); operations are those of matrix multiplications, counted instead of measured. A step encodes its frames, also where a training caches the features of a frozen encoder.",
+		anyTask, method, source, number("Parameters", "parameters", grouped), number("Batch", "batch", grouped), number("Steps a second", "steps_per_second", digits), number("Steps a second, features cached", "steps_per_second_on_features", digits),
+		number("Seconds an epoch", "epoch_seconds", digits), number("GFLOP a step", "gflop_of_step", digits))
 	columns := []column{anyTask, method, source}
 	for _, tier := range infer.PaperTiers {
 		columns = append(columns, at(tier+", s", infer.PlanSeconds, tier, digits))

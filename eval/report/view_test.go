@@ -131,7 +131,7 @@ func TestCheckpoints(t *testing.T) {
 		Tiers: []results.Plans{{Tier: "T1", FLOP: 1e12}, {Tier: "sum", FLOP: 2e12, Rollouts: 9000, PredictorCalls: 45000}},
 		Times: &results.CostTimes{Plans: []results.PlanTime{{Tier: "T1", Seconds: 1.5}, {Tier: "sum", Seconds: 2.5}}, Step: &results.StepTime{StepsPerSec: 4, EpochSeconds: 20}}}}})
 	r = reportOf(t, c)
-	has(t, string(doc.Markdown(r.compute())), "| Two-Room | LeWM | ours | 12,345 | 8 | 4 | 20 | 3 |", "| any | SCALE | authors | – | 128 | 3.85 |",
+	has(t, string(doc.Markdown(r.compute())), "| Two-Room | LeWM | ours | 12,345 | 8 | 4 | – | 20 | 3 |", "| any | SCALE | authors | – | 128 | 3.85 | – |",
 		"| Two-Room | LeWM | ours | 1.5 | – | – | – | – | 2.5 | 9,000 | 45,000 | 2 |", "| any | LeWM | authors | 1.2 | 0.578 | – | – | – | 2.41 |")
 	page, err := doc.HTML("", "", 0, append(r.front(), r.why()...))
 	if err != nil || wellFormed(string(page)) != nil || strings.Count(string(page), `class="bar `) != 2+1 || strings.Count(string(page), `class="paperline"`) != 2+1 {

@@ -13,8 +13,13 @@ import (
 // AnalysisKind is the cell kind of an analysis of a checkpoint (dataset/cell).
 const AnalysisKind = "analysis"
 
-// AnalysisSchema is the version of AnalysisSpec that this program writes.
-const AnalysisSchema = 1
+// AnalysisSchema is the latest version of AnalysisSpec. Version 2 is only used for
+//
+//   - the cost of models with a frozen encoder: version 1 leaves out the encoder's share of
+//     a training step
+//   - alignments: the interval of version 1 is not centred, since its bootstrap samples have
+//     pairs of two copies of one episode
+const AnalysisSchema = 2
 
 // AnalysisSpec determines an analysis of one checkpoint. Fields that Spec has too have
 // the same meaning.
@@ -39,14 +44,19 @@ type AnalysisSpec struct {
 	Starts     int    `json:"starts,omitempty"`
 	Candidates int    `json:"candidates,omitempty"`
 	Noise      string `json:"noise,omitempty"`
-	// Interval says which pairs of frames the interval of an alignment counts in a bootstrap
-	// sample: CopiesApart, or "" in cells of earlier versions, which also counted pairs of two
-	// copies of one episode and whose intervals were not centred. It is "" for other analyses.
-	Interval string `json:"interval,omitempty"`
 }
 
-// CopiesApart is the Interval of alignments without pairs of two copies of one episode.
-const CopiesApart = "copies-apart"
+// Version returns the schema that this program writes for such an analysis.
+func (s AnalysisSpec) Version() int {
+	if s.Analysis == RankAnalysis || s.Analysis == CostAnalysis && s.Backbone != "" {
+		return AnalysisSchema
+	}
+	return 1
+}
+
+// Outdated reports whether an earlier version of the program wrote the analysis, which
+// has another id than the current one and measures something else.
+func (s AnalysisSpec) Outdated() bool { return max(1, s.Schema) < s.Version() }
 
 // UnmarshalJSON returns an error for later schemas, and for texts that are not valid
 // names.
@@ -120,8 +130,11 @@ type Cost struct {
 	Params     int     `json:"params"`
 	Batch      int     `json:"batch"`       // clips of a training step; 0 if the checkpoint does not say
 	EpochSteps int     `json:"epoch_steps"` // steps per epoch on the data set; likewise
-	StepFLOP   float64 `json:"step_flop"`   // operations of a training step; likewise
-	Tiers      []Plans `json:"tiers"`       // T1 to T5, then their sum
+	StepFLOP   float64 `json:"step_flop"`   // operations of a training step, with the encoder; likewise
+	// EncoderFLOP is the part of StepFLOP that a frozen encoder takes, and that cached
+	// features save. It is absent if the encoder learns.
+	EncoderFLOP float64 `json:"encoder_flop,omitempty"`
+	Tiers       []Plans `json:"tiers"` // T1 to T5, then their sum
 	// Times are measured on one machine, so they are not part of the result. They are in the
 	// file of measured times next to the cell, which no comparison reads.
 	Times *CostTimes `json:"-"`
@@ -144,10 +157,12 @@ type CostTimes struct {
 	Threads int    `json:"threads"`
 	Version string `json:"version"`
 	// Recorded is the time that the training itself recorded. Step is that of a step of the
-	// same size on this machine.
-	Recorded *StepTime  `json:"recorded,omitempty"`
-	Step     *StepTime  `json:"step,omitempty"`
-	Plans    []PlanTime `json:"plans"` // in the order of Cost.Tiers
+	// same size on this machine, with the encoder. OnFeatures is that without a frozen
+	// encoder, absent if the encoder learns. Frames and features are on the device.
+	Recorded   *StepTime  `json:"recorded,omitempty"`
+	Step       *StepTime  `json:"step,omitempty"`
+	OnFeatures *StepTime  `json:"step_on_features,omitempty"`
+	Plans      []PlanTime `json:"plans"` // in the order of Cost.Tiers
 }
 
 // StepTime is the time of an optimizer step.

@@ -68,7 +68,7 @@ func Load(ctx context.Context, dir string) (Contents, error) {
 }
 
 // dropOldIntervals drops the intervals of alignments from cells of earlier versions (see
-// AnalysisSpec.Interval), and the analysis itself if it was computed again.
+// AnalysisSchema), and the analysis itself if it was computed again.
 func (f *Contents) dropOldIntervals() {
 	found := map[AnalysisSpec]bool{}
 	for _, a := range f.Analyses {
@@ -77,10 +77,10 @@ func (f *Contents) dropOldIntervals() {
 	old := 0
 	f.Analyses = slices.DeleteFunc(f.Analyses, func(a Analysis) bool {
 		s := a.Spec
-		if s.Analysis != RankAnalysis || s.Interval != "" {
+		if s.Analysis != RankAnalysis || !s.Outdated() {
 			return false
 		}
-		if s.Interval = CopiesApart; found[s] {
+		if s.Schema = s.Version(); found[s] {
 			return true
 		}
 		for i := range a.Rank {

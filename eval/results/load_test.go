@@ -162,7 +162,7 @@ func TestLoadTuning(t *testing.T) {
 func TestLoadAnalyses(t *testing.T) {
 	dir := t.TempDir()
 	store := cell.Store{Dir: filepath.Join(dir, CellsDir)}
-	spec := AnalysisSpec{Schema: AnalysisSchema, Analysis: RankAnalysis, Task: "tworoom", Method: "lewm", Device: "cpu/avx512/fp32"}
+	spec := AnalysisSpec{Schema: 1, Analysis: RankAnalysis, Task: "tworoom", Method: "lewm", Device: "cpu/avx512/fp32"}
 	// saved saves the alignment with an interval, and returns what Load reads.
 	saved := func() Contents {
 		id, err := cell.ID(AnalysisKind, spec)
@@ -184,7 +184,7 @@ func TestLoadAnalyses(t *testing.T) {
 		t.Errorf("%+v, notes %q", r, f.Notes)
 	}
 	// Computed again, it replaces the earlier one.
-	spec.Interval = CopiesApart
+	spec.Schema = AnalysisSchema
 	f = saved()
 	if r := f.Analyses[0].Rank[0]; r.Spearman != 0.5 || !math.IsNaN(float64(r.Pearson)) || r.Lo != 0.25 || len(f.Notes) != 0 {
 		t.Errorf("%+v, notes %q", r, f.Notes)

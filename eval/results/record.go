@@ -226,6 +226,7 @@ type Trained struct {
 	Steps      int    `json:"steps,omitempty"`      // optimiser steps
 	Batch      int    `json:"batch,omitempty"`      // clips of a step
 	Data       string `json:"data,omitempty"`       // fingerprint of the data set
+	Backbone   string `json:"backbone,omitempty"`   // frozen encoder, such as dinov2-small; absent if the encoder was trained
 }
 
 // Hits returns the number of successful rows.

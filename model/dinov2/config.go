@@ -10,6 +10,7 @@ package dinov2
 
 import (
 	"fmt"
+	"slices"
 
 	"scalewm/model/nn"
 )
@@ -36,6 +37,31 @@ type Config struct {
 // Small returns the published facebook/dinov2-small for frames of 224 pixels.
 func Small() Config {
 	return Config{Width: 384, Layers: 12, Heads: 6, MLP: 1536, Patch: 14, Positions: 37, FrameSize: 224}
+}
+
+// SmallName is the name of Small, the backbone of the paper's DINO-WM.
+const SmallName = "dinov2-small"
+
+// smallFiles are the SHA-256 of the published files of Small: model.safetensors of
+// Hugging Face, and dinov2_vits14_pretrain.pth of the hub (docs/sources.md#dinov2-files).
+var smallFiles = []string{
+	"ae1e99fcefd534ed978cdeb8326f08030c96e28b7a81ffcbc98a857c84d14be1",
+	"b938bf1bc15cd2ec0feacfe3a1bb553fe8ea9ca46a7e1d8d00217f29aef60cd9",
+}
+
+// Name describes a backbone for readers: SmallName if its file has a published hash,
+// otherwise what is known from its geometry. It begins with SmallName if the geometry is
+// that of Small, whose weights work with any size of frames and position grid.
+func (c Config) Name(sha256 string) string {
+	small := Small()
+	small.FrameSize, small.Positions, small.Resample = c.FrameSize, c.Positions, c.Resample
+	switch {
+	case c != small:
+		return fmt.Sprintf("DINOv2 (layers %d, width %d, heads %d, MLP %d, patch %d)", c.Layers, c.Width, c.Heads, c.MLP, c.Patch)
+	case slices.Contains(smallFiles, sha256):
+		return SmallName
+	}
+	return SmallName + " by its geometry"
 }
 
 // side returns the edge of a frame in patches.

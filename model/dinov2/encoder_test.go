@@ -39,3 +39,20 @@ func TestChunks(t *testing.T) {
 		}
 	}
 }
+
+// Only the geometry and the published hashes decide, and neither the size of the frames
+// nor the position grid, which do not change the weights.
+func TestName(t *testing.T) {
+	other, resized := Small(), Small()
+	other.Heads = 12
+	resized.FrameSize, resized.Positions, resized.Resample = 196, 16, Hub
+	for _, c := range []struct {
+		c            Config
+		sha256, want string
+	}{{Small(), smallFiles[0], "dinov2-small"}, {resized, smallFiles[1], "dinov2-small"}, {resized, "", "dinov2-small by its geometry"},
+		{other, smallFiles[0], "DINOv2 (layers 12, width 384, heads 12, MLP 1536, patch 14)"}} {
+		if got := c.c.Name(c.sha256); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ package dinowm
 
 import (
 	"fmt"
+	"strings"
 
 	"scalewm/model"
 	"scalewm/model/dinov2"
@@ -69,7 +70,16 @@ func (c Config) Token() int { return c.State() + c.ActionEmbedding }
 // Info implements model.Geometry.
 func (c Config) Info() model.Info {
 	return model.Info{Kind: model.FamilyDinoWM, Patches: c.Backbone.Patches(), Dim: c.Backbone.Width, History: c.History,
-		FrameSize: c.Backbone.FrameSize, Patch: c.Backbone.Patch, Resample: c.Backbone.Resample, ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip, CostMean: true, Backbone: c.SHA256}
+		FrameSize: c.Backbone.FrameSize, Patch: c.Backbone.Patch, Resample: c.Backbone.Resample, ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip, CostMean: true, Backbone: c.SHA256, BackboneName: c.backboneName()}
+}
+
+// backboneName describes the backbone for readers.
+func (c Config) backboneName() string {
+	name := c.Backbone.Name(c.SHA256)
+	if c.SHA256 == c.Random().SHA256 {
+		name = "a random " + strings.TrimSuffix(name, " by its geometry")
+	}
+	return name
 }
 
 // Validate returns an error that names the first invalid field.

@@ -30,6 +30,23 @@ func upstream() Config {
 	return c
 }
 
+// The note describes a backbone with another geometry than dinov2-small's, or with random
+// weights.
+func TestBackboneNote(t *testing.T) {
+	other := paper()
+	other.Backbone.MLP = 1024
+	const note = "the paper's backbone is dinov2-small; this is "
+	for _, c := range []struct {
+		cfg        Config
+		name, note string
+	}{{paper(), "dinov2-small by its geometry", ""}, {paper().Random(), "a random dinov2-small", note + "a random dinov2-small"},
+		{other, "DINOv2 (layers 12, width 384, heads 6, MLP 1024, patch 14)", note + "DINOv2 (layers 12, width 384, heads 6, MLP 1024, patch 14)"}} {
+		if got := c.cfg.Info(); got.BackboneName != c.name || got.Note() != c.note {
+			t.Errorf("%q, note %q, want %+v", got.BackboneName, got.Note(), c)
+		}
+	}
+}
+
 // The expected counts are those of docs/sources.md#dino-wm-training. The published
 // checkpoint has 302 tensors, six of which are masks. 223 belong to transformers'
 // Dinov2Model.
@@ -161,11 +178,16 @@ func furthest(a, b []float64) (worst float64) {
 // The expected numbers are counted by hand at the published size. A token takes
 // 4*394*1024 multiply-adds in its projections, 2*394*2048 in its MLP and 2*1024 for
 // each token that it attends to, in each of 6 layers. A step on a clip has three
-// frames of 256 tokens, and the backward pass takes twice the forward pass.
+// frames of 256 tokens, and the backward pass takes twice the forward pass. The backbone
+// encodes four: 256 patches of 3*14*14 numbers, and 257 tokens in 12 layers.
 func TestFLOP(t *testing.T) {
 	c := paper()
 	frame := func(keys float64) float64 { return 2 * 256 * (4*394*1024 + 2*394*2048 + 2*1024*keys) }
-	step := 3 * 6 * (frame(256) + frame(512) + frame(768))
+	encoder := 4. * 2 * (256*588*384 + 12*257*(4*384*384+2*257*384+2*384*1536))
+	if got := c.EncodeFLOP(4); got != encoder {
+		t.Errorf("encoding a clip: %.6g FLOP, want %.6g", got, encoder)
+	}
+	step := 3*6*(frame(256)+frame(512)+frame(768)) + encoder
 	if got := c.StepFLOP(1, 0); got != step || c.StepFLOP(32, 0) != 32*step {
 		t.Errorf("a step: %.6g FLOP, want %.6g", got, step)
 	}

@@ -4,15 +4,16 @@ package dinowm
 // as those of package lewm do: without element-wise work and work that the result
 // does not need. They also leave out the embedding of actions, which is small.
 
-// StepFLOP returns the operations of a training step on the features of batch clips.
-// The backward pass counts as twice the forward pass. The number of SIGReg's
-// directions is ignored, since the family's loss does not have that term.
+// StepFLOP returns the operations of a training step that encodes all frames of batch
+// clips, as the authors' does. The predictor's backward pass counts as twice its forward
+// pass; the frozen backbone has none. The number of SIGReg's directions is ignored,
+// since the family's loss does not have that term.
 func (c Config) StepFLOP(batch, _ int) float64 {
 	var f float64
 	for frame := range c.History {
 		f += float64(c.PredictorDepth) * c.frameFLOP(frame+1)
 	}
-	return 3 * float64(batch) * f
+	return 3*float64(batch)*f + c.EncodeFLOP(batch*c.Info().ClipFrames())
 }
 
 // EncodeFLOP returns the operations of one call of Encode.

@@ -28,8 +28,11 @@ type Config struct {
 	Heads     int `toml:"heads" json:"heads"`
 	MLP       int `toml:"mlp" json:"mlp"` // hidden width of a layer's MLP
 
-	Dim       int `toml:"dim" json:"dim"`             // D, the width of a latent
-	Projector int `toml:"projector" json:"projector"` // hidden width of both projectors
+	Dim int `toml:"dim" json:"dim"` // D, the width of a latent
+	// Projector is the hidden width of both projectors. If it is 0, a projector is a
+	// Linear and a BatchNorm. Presets have the key linear_projector for that.
+	Projector       int  `toml:"projector" json:"projector"`
+	LinearProjector bool `toml:"linear_projector,omitempty" json:"-"`
 
 	// Predictor.
 	PredictorDepth   int `toml:"predictor_depth" json:"predictor_depth"`
@@ -78,7 +81,7 @@ func (c Config) Validate() error {
 		name string
 		v    int
 	}{{"image_size", c.ImageSize}, {"patch", c.Patch}, {"width", c.Width}, {"layers", c.Layers}, {"heads", c.Heads},
-		{"mlp", c.MLP}, {"dim", c.Dim}, {"projector", c.Projector}, {"predictor_depth", c.PredictorDepth},
+		{"mlp", c.MLP}, {"dim", c.Dim}, {"predictor_depth", c.PredictorDepth},
 		{"predictor_heads", c.PredictorHeads}, {"predictor_head_dim", c.PredictorHeadDim}, {"predictor_mlp", c.PredictorMLP},
 		{"history", c.History}, {"frame_skip", c.FrameSkip}, {"smoothed_dim", c.Smoothed}, {"action_dim", c.ActionDim}}
 	for _, f := range positive {
@@ -86,10 +89,10 @@ func (c Config) Validate() error {
 			return fmt.Errorf("model: %s is %d (hint: from 1 to %d; the published model's are in presets/paper.toml)", f.name, f.v, 1<<16)
 		}
 	}
-	for _, v := range []int{c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale} {
+	for _, v := range []int{c.Projector, c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale} {
 		if v < 0 || v > 1<<16 {
-			return fmt.Errorf("model: predictor_width %d, predictor_out %d, pred_projector %d, action_scale %d (hint: leave them 0)",
-				c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale)
+			return fmt.Errorf("model: projector %d, predictor_width %d, predictor_out %d, pred_projector %d, action_scale %d (hint: the published projector is 2048; leave the others 0)",
+				c.Projector, c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale)
 		}
 	}
 	switch {

@@ -75,7 +75,12 @@ func (c Config) positionFLOP(keys float64, complete bool) float64 {
 func (c Config) modulation() float64 { d := float64(c.Dim); return 2 * 6 * d * d }
 
 // projector returns the multiply-adds of a projector with in inputs, per row.
-func (c Config) projector(in int) float64 { return float64(c.Projector) * float64(in+c.Dim) }
+func (c Config) projector(in int) float64 {
+	if c.Projector == 0 {
+		return float64(in * c.Dim)
+	}
+	return float64(c.Projector) * float64(in+c.Dim)
+}
 
 // embedding returns the multiply-adds of the action embedder, per block.
 func (c Config) embedding() float64 {

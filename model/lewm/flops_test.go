@@ -21,6 +21,8 @@ var (
 // 4 layers of the first window and 3 of each that slides, are subtracted from the
 // latter.
 func TestFLOP(t *testing.T) {
+	linear := published
+	linear.Projector = 0
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -29,6 +31,7 @@ func TestFLOP(t *testing.T) {
 		{"training step", published.StepFLOP(128, 1024), 5.2e12, 0.12},
 		{"plan", 30 * smaller.PlanFLOP(300, 5), 1.09e12 - 30*300*(4+2*3)*2*192*1024, 0.03},
 		{"twice the candidates", smaller.PlanFLOP(600, 5), 2 * smaller.PlanFLOP(300, 5), 0},
+		{"a linear projector", published.EncodeFLOP(1) - linear.EncodeFLOP(1), 2 * (2*192*2048 - 192*192), 1e-9},
 		{"twice the clips", smaller.StepFLOP(64, 1024), 2 * smaller.StepFLOP(32, 1024), 0},
 	} {
 		if math.Abs(c.got-c.want) > c.tolerance*c.want {

@@ -32,8 +32,8 @@ type hydra struct {
 		Smoothed int `json:"smoothed_dim"`
 		MLPScale int `json:"mlp_scale"`
 	} `json:"action_encoder"`
-	Projector hydraMLP `json:"projector"`
-	PredProj  hydraMLP `json:"pred_proj"`
+	Projector hydraProjector `json:"projector"`
+	PredProj  hydraProjector `json:"pred_proj"`
 }
 
 // hydraViT holds the arguments of stable_pretraining's vit_hf, or of transformers'
@@ -56,15 +56,33 @@ type hydraViT struct {
 	Channels int      `json:"num_channels"`
 }
 
-// hydraMLP holds the arguments of a projector.
-type hydraMLP struct {
-	InputDim  int `json:"input_dim"`
-	HiddenDim int `json:"hidden_dim"`
-	OutputDim int `json:"output_dim"`
-	Norm      struct {
-		Target string   `json:"_target_"`
-		Eps    *float64 `json:"eps"`
-	} `json:"norm_fn"`
+// hydraProjector holds the arguments of a projector: an MLP, or a torch.nn.Sequential of
+// the Linear and the BatchNorm1d of a projector without a hidden layer.
+type hydraProjector struct {
+	InputDim  int         `json:"input_dim"`
+	HiddenDim int         `json:"hidden_dim"`
+	OutputDim int         `json:"output_dim"`
+	Norm      hydraNorm   `json:"norm_fn"`
+	Layers    hydraLayers `json:"_args_"`
+}
+
+type hydraNorm struct {
+	Target string   `json:"_target_"`
+	Eps    *float64 `json:"eps"`
+}
+
+// hydraLayers are the modules of a Sequential.
+type hydraLayers []struct {
+	hydraNorm
+	In  int `json:"in_features"`
+	Out int `json:"out_features"`
+}
+
+// flatten moves the arguments of a Sequential of two modules into the fields of an MLP.
+func (m *hydraProjector) flatten() {
+	if len(m.Layers) == 2 && strings.HasSuffix(m.Layers[0].Target, "nn.Linear") {
+		m.InputDim, m.OutputDim, m.Norm, m.Layers = m.Layers[0].In, m.Layers[0].Out, m.Layers[1].hydraNorm, nil
+	}
 }
 
 // sizes are the named sizes of vit_hf. The MLP's hidden layer is four times as wide.
@@ -82,6 +100,8 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	if err := json.Unmarshal(config, &t); err != nil {
 		return nil, fmt.Errorf("%v %s", err, hydraHint)
 	}
+	t.Projector.flatten()
+	t.PredProj.flatten()
 	if err := t.supported(); err != nil {
 		return nil, err
 	}
@@ -120,7 +140,7 @@ func (c *Config) complete(f *weights.File) {
 	c.Width = cmp.Or(c.Width, f.Axis(embeddings+"cls_token", 2))
 	c.Layers = cmp.Or(c.Layers, f.Count("encoder.encoder.layer.%d.output.dense.weight"))
 	c.MLP = cmp.Or(c.MLP, f.Axis("encoder.encoder.layer.0.intermediate.dense.weight", 0))
-	c.Dim = cmp.Or(c.Dim, f.Axis("projector.net.3.weight", 0))
+	c.Dim = cmp.Or(c.Dim, f.Axis("projector.net.3.weight", 0), f.Axis("projector.0.weight", 0))
 	c.Projector = cmp.Or(c.Projector, f.Axis("projector.net.0.weight", 0))
 	c.History = cmp.Or(c.History, f.Axis("predictor.pos_embedding", 1))
 	c.PredictorDepth = cmp.Or(c.PredictorDepth, f.Count(block+"%d.attn.to_qkv.weight"))
@@ -178,10 +198,10 @@ func (t *hydra) supported() error {
 }
 
 // unsupportedNorm reports whether the config names a norm other than BatchNorm1d with
-// the default epsilon. A norm that it does not name is checked by the names of the
-// tensors.
-func (m hydraMLP) unsupportedNorm() bool {
-	return m.Norm.Target != "" && !strings.HasSuffix(m.Norm.Target, "BatchNorm1d") || m.Norm.Eps != nil && *m.Norm.Eps != 1e-5
+// the default epsilon, or other modules than flatten knows. A norm that it does not
+// name is checked by the names of the tensors.
+func (m hydraProjector) unsupportedNorm() bool {
+	return len(m.Layers) > 0 || m.Norm.Target != "" && !strings.HasSuffix(m.Norm.Target, "BatchNorm1d") || m.Norm.Eps != nil && *m.Norm.Eps != 1e-5
 }
 
 // checkWidths compares widths that the tree states more than once.
@@ -211,7 +231,11 @@ func (c Config) Hydra() (any, []weights.Tensor) {
 	if s := sizes["tiny"]; c.Width != s.width || c.Layers != s.layers || c.Heads != s.heads || c.MLP != 4*s.width {
 		vit["hidden_size"], vit["num_hidden_layers"], vit["num_attention_heads"], vit["intermediate_size"] = c.Width, c.Layers, c.Heads, c.MLP
 	}
-	mlp := func(in, hidden int) tree {
+	projector := func(in, hidden int) tree {
+		if hidden == 0 {
+			return tree{"_target_": "torch.nn.Sequential", "_args_": []tree{
+				{"_target_": "torch.nn.Linear", "in_features": in, "out_features": c.Dim}, {"_target_": "torch.nn.BatchNorm1d", "num_features": c.Dim}}}
+		}
 		return tree{"_target_": swm + "module.MLP", "input_dim": in, "hidden_dim": hidden, "output_dim": c.Dim,
 			"norm_fn": tree{"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}
 	}
@@ -223,6 +247,6 @@ func (c Config) Hydra() (any, []weights.Tensor) {
 			"output_dim": out, "depth": c.PredictorDepth, "heads": c.PredictorHeads, "mlp_dim": c.PredictorMLP,
 			"dim_head": c.PredictorHeadDim, "dropout": c.Dropout, "emb_dropout": 0.0},
 		"action_encoder": tree{"_target_": swm + "module.Embedder", "input_dim": c.ActionWidth(), "smoothed_dim": c.Smoothed, "emb_dim": c.Dim, "mlp_scale": cmp.Or(c.ActionScale, 4)},
-		"projector":      mlp(c.Width, c.Projector), "pred_proj": mlp(out, cmp.Or(c.PredProjector, c.Projector)),
+		"projector":      projector(c.Width, c.Projector), "pred_proj": projector(out, cmp.Or(c.PredProjector, c.Projector)),
 	}, nil
 }

@@ -19,6 +19,19 @@ func tiny() Config {
 		PredictorHeads: 2, PredictorHeadDim: 4, PredictorMLP: 9, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
 }
 
+// linear is tiny without hidden layers in its projectors.
+func linear() Config {
+	c := tiny()
+	c.Projector = 0
+	return c
+}
+
+// eachProjector runs a test for both kinds of projectors.
+func eachProjector(t *testing.T, test func(t *testing.T, c Config)) {
+	t.Run("MLP", func(t *testing.T) { test(t, tiny()) })
+	t.Run("linear", func(t *testing.T) { test(t, linear()) })
+}
+
 func paper() Config {
 	return Config{ImageSize: 224, Patch: 14, Width: 192, Layers: 12, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 6,
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
@@ -26,14 +39,16 @@ func paper() Config {
 
 // The expected counts are those of docs/sources.md#parameter-counts.
 func TestParameterCounts(t *testing.T) {
-	cube, small := paper(), paper()
+	cube, small, linear := paper(), paper(), paper()
+	linear.Projector = 0 // two of 192 x 192 weights, and 192 biases, scales and shifts
 	cube.ActionDim = 5
 	small.ImageSize, small.Patch, small.Layers, small.PredictorDepth = 64, 8, 4, 4
 	for name, c := range map[string]struct {
 		cfg  Config
 		want float64
 		tol  float64
-	}{"paper": {paper(), 18034478, 0}, "cube": {cube, 18034628, 0}, "small": {small, 10.77e6, 0.005e6}} {
+	}{"paper": {paper(), 18034478, 0}, "cube": {cube, 18034628, 0}, "small": {small, 10.77e6, 0.005e6},
+		"linear": {linear, 18034478 - 2*792768 + 2*(192*192+3*192), 0}} {
 		m, err := c.cfg.Declare()
 		if err != nil {
 			t.Fatal(err)
@@ -116,12 +131,12 @@ func equal(a, b []int) bool {
 func stirred(t *testing.T) (device.Device, *Model) {
 	t.Helper()
 	dev := ref.New()
-	return dev, stirredOn(t, dev)
+	return dev, stirredOn(t, dev, tiny())
 }
 
-func stirredOn(t *testing.T, dev device.Device) *Model {
+func stirredOn(t *testing.T, dev device.Device, c Config) *Model {
 	t.Helper()
-	m, err := New(dev, tiny(), 1)
+	m, err := New(dev, c, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +215,11 @@ func TestInit(t *testing.T) {
 
 // Rollout equals the plain loop of docs/sources.md#rollout over windows of 1, 2, 3,
 // 3, 3 latents, with positions from 0 in each and all tokens computed.
-func TestRollout(t *testing.T) {
-	dev, m := stirred(t)
+func TestRollout(t *testing.T) { eachProjector(t, checkRollout) }
+
+func checkRollout(t *testing.T, c Config) {
+	dev := ref.New()
+	m := stirredOn(t, dev, c)
 	r := rand.New(rand.NewPCG(3, 4))
 	const episodes, each, h = 2, 3, 5
 	start, cand := upload(dev, r, episodes, 6), upload(dev, r, episodes*each, h*10)
@@ -253,12 +271,14 @@ func TestRowsAreAlone(t *testing.T) {
 		devices = append(devices, dev)
 	}
 	for _, dev := range devices {
-		t.Run(dev.Kind().String(), func(t *testing.T) { rowsAreAlone(t, dev) })
+		t.Run(dev.Kind().String(), func(t *testing.T) {
+			eachProjector(t, func(t *testing.T, c Config) { rowsAreAlone(t, dev, c) })
+		})
 	}
 }
 
-func rowsAreAlone(t *testing.T, dev device.Device) {
-	m := stirredOn(t, dev)
+func rowsAreAlone(t *testing.T, dev device.Device, c Config) {
+	m := stirredOn(t, dev, c)
 	r := rand.New(rand.NewPCG(5, 6))
 	rows := dev.Traits().RolloutRows
 	n := rows + 3                                                // more than a chunk
@@ -293,9 +313,10 @@ func rowsAreAlone(t *testing.T, dev device.Device) {
 
 // Gradients of the entire model, through both paths to the latents, are compared with
 // central differences of scalars such as 0.5*sum(w*(pred-target)^2).
-func TestModelGradient(t *testing.T) {
+func TestModelGradient(t *testing.T) { eachProjector(t, checkModelGradient) }
+
+func checkModelGradient(t *testing.T, c Config) {
 	dev := ref.New()
-	c := tiny()
 	c.Dropout = 0
 	declared, err := c.Declare()
 	if err != nil {
@@ -353,7 +374,7 @@ func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"patch": func(c *Config) { c.Patch = 9 }, "heads": func(c *Config) { c.Heads = 3 }, "dropout": func(c *Config) { c.Dropout = 1 },
 		"layers": func(c *Config) { c.Layers = 5000 }, "width": func(c *Config) { c.Width = 1 << 20 },
-		"history": func(c *Config) { c.History = 0 }, "action_scale": func(c *Config) { c.ActionScale = -1 },
+		"history": func(c *Config) { c.History = 0 }, "projector": func(c *Config) { c.Projector = -1 }, "action_scale": func(c *Config) { c.ActionScale = -1 },
 	} {
 		c := tiny()
 		change(&c)

@@ -1,14 +1,17 @@
 package lewm
 
 import (
+	"fmt"
+
 	"scalewm/model"
 	"scalewm/model/weights"
 )
 
-// init registers the family.
+// init registers the family. The Mark is of the action embedder, whose name does not
+// depend on the geometry.
 func init() {
 	model.Register(model.Family{Name: model.FamilyLeWM, Section: "model", New: func() model.Section { return &Config{} }, Decode: model.DecodeAs[Config],
-		Method: model.Baseline, Mark: "projector.net.0.weight", Root: "encoder.embeddings.cls_token",
+		Method: model.Baseline, Mark: "action_encoder.patch_embed.weight", Root: "encoder.embeddings.cls_token",
 		Rename: ourName, Transformers5: weights.Transformers5, Describe: describe})
 }
 
@@ -16,6 +19,12 @@ func init() {
 func (c *Config) Geometry(_ model.Method, actionDim int, _ any) (model.Geometry, error) {
 	g := *c
 	g.ActionDim = actionDim
+	if g.Projector < 1 {
+		return nil, fmt.Errorf("model: projector is %d (hint: the published one is 2048; linear_projector = true leaves its hidden layer out)", g.Projector)
+	}
+	if g.LinearProjector {
+		g.Projector, g.LinearProjector = 0, false
+	}
 	return g, nil
 }
 
@@ -40,7 +49,7 @@ func ourName(name string) string {
 // Counts implements model.Trainable: the numbers of training steps that the two
 // BatchNorms count.
 func (m *Model) Counts() []model.Count {
-	return []model.Count{{Name: "projector.net.1.num_batches_tracked", N: &m.projector.Batches}, {Name: "pred_proj.net.1.num_batches_tracked", N: &m.predProj.Batches}}
+	return []model.Count{{Name: m.projector.Counter(), N: &m.projector.Batches}, {Name: m.predProj.Counter(), N: &m.predProj.Batches}}
 }
 
 // Ready implements model.Trainable. The model needs no preparation.

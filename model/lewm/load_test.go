@@ -11,6 +11,7 @@ import (
 
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/device/ref"
 	"scalewm/model/weights"
 )
 
@@ -45,8 +46,11 @@ func load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
 	return w.(*Model), s, nil
 }
 
-func TestLoad(t *testing.T) {
-	dev, m := stirred(t)
+func TestLoad(t *testing.T) { eachProjector(t, checkLoad) }
+
+func checkLoad(t *testing.T, c Config) {
+	dev := ref.New()
+	m := stirredOn(t, dev, c)
 	for _, c := range m.Counts() {
 		*c.N = 12
 	}
@@ -58,6 +62,10 @@ func TestLoad(t *testing.T) {
 	if got := *back.Counts()[0].N; got != 12 {
 		t.Errorf("%d batches came back of 12", got)
 	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	dev, m := stirred(t)
 	for name, c := range map[string]struct {
 		change func(s *weights.Sidecar)
 		want   string
@@ -73,7 +81,7 @@ func TestLoad(t *testing.T) {
 		_, _, err := load(dev, saved(t, m, c.change))
 		refused(t, name, err, c.want)
 	}
-	_, _, err = load(dev, t.TempDir())
+	_, _, err := load(dev, t.TempDir())
 	refused(t, "an empty folder", err, "opening weights")
 }
 
@@ -128,10 +136,12 @@ func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.
 	return dir
 }
 
-// A published checkpoint can be given by its folder or its path, and every kind of
-// damage is an error.
-func TestLoadPublished(t *testing.T) {
-	dev, m := stirred(t)
+// A published checkpoint can be given by its folder or its path.
+func TestLoadPublished(t *testing.T) { eachProjector(t, checkPublished) }
+
+func checkPublished(t *testing.T, c Config) {
+	dev := ref.New()
+	m := stirredOn(t, dev, c)
 	dir := publish(t, m, slices.Clone[[]weights.Tensor])
 	for _, path := range []string{dir, filepath.Join(dir, weights.PTName)} {
 		back, side, err := load(dev, path)
@@ -146,6 +156,11 @@ func TestLoadPublished(t *testing.T) {
 			t.Errorf("sidecar %+v", side)
 		}
 	}
+}
+
+// Every kind of damage to a published checkpoint is an error.
+func TestLoadPublishedRefuses(t *testing.T) {
+	dev, m := stirred(t)
 	for name, c := range map[string]struct {
 		change func(ts []weights.Tensor) []weights.Tensor
 		want   string
@@ -225,6 +240,7 @@ func TestDescribe(t *testing.T) {
 		"channels":     {`"pretrained"`, `"num_channels": 4, "pretrained"`, "3 channels"},
 		"encoder":      {"stable_pretraining.backbone.utils.vit_hf", "torchvision.models.resnet18", "resnet18"},
 		"norm":         {"torch.nn.BatchNorm1d", "torch.nn.LayerNorm", "projector without BatchNorm1d"},
+		"other layers": {`"hidden_dim": 2048`, `"_args_": [{"_target_": "torch.nn.ReLU"}], "hidden_dim": 2048`, "projector without BatchNorm1d"},
 		"output width": {`"output_dim": 192, "depth"`, `"output_dim": 128, "depth"`, "pred_proj.input_dim is 192 where 128"},
 		"latent width": {`"emb_dim": 192`, `"emb_dim": 64`, "action_encoder.emb_dim is 64"},
 	} {
@@ -238,7 +254,7 @@ func TestHydra(t *testing.T) {
 	wide := tiny()
 	wide.Smoothed, wide.FrameSkip, wide.ActionDim = 7, 1, 3
 	wide.PredictorWidth, wide.PredictorOut, wide.PredProjector, wide.ActionScale = 11, 12, 13, 2
-	for _, c := range []Config{tiny(), paper(), wide} {
+	for _, c := range []Config{tiny(), paper(), wide, linear()} {
 		if got, err := describe(hydraText(t, c), embedder(t)); err != nil || got != c {
 			t.Errorf("%+v came back as %+v, %v", c, got, err)
 		}
@@ -247,6 +263,7 @@ func TestHydra(t *testing.T) {
 
 func FuzzHydra(f *testing.F) {
 	f.Add([]byte(released))
+	f.Add([]byte(`{"projector":{"_target_":"torch.nn.Sequential","_args_":[{"_target_":"torch.nn.Linear","in_features":8,"out_features":6},{"_target_":"torch.nn.BatchNorm1d"}]}}`))
 	f.Add([]byte(`{"projector":{"norm_fn":{"_target_":"BatchNorm1d"}},"pred_proj":{"norm_fn":{"_target_":"BatchNorm1d"}},"encoder":{"num_attention_heads":-1}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := describe(b, &weights.File{}); err == nil && c.Validate() == nil {

@@ -23,8 +23,11 @@ func costGrads(m *Model, start, goal, candidates device.Mat, h int) (cost, grad 
 
 // TestCostGrad compares the costs with those of Rollout and the gradients with
 // central differences, over more steps than the predictor sees.
-func TestCostGrad(t *testing.T) {
-	dev, m := stirred(t)
+func TestCostGrad(t *testing.T) { eachProjector(t, checkCostGrad) }
+
+func checkCostGrad(t *testing.T, c Config) {
+	dev := ref.New()
+	m := stirredOn(t, dev, c)
 	r := rand.New(rand.NewPCG(11, 12))
 	const episodes, each, h = 2, 3, 5
 	start, goal := upload(dev, r, episodes, 6), upload(dev, r, episodes, 6)
@@ -126,7 +129,7 @@ func TestCostGradRowsAreAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		m := stirredOn(t, dev)
+		m := stirredOn(t, dev, tiny())
 		r := rand.New(rand.NewPCG(13, 14))
 		const each = gradRows/2 + 2 // two episodes are more than a chunk
 		start, goal, cand := upload(dev, r, 2, 6), upload(dev, r, 2, 6), upload(dev, r, 2*each, 30)

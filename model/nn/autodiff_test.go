@@ -330,7 +330,7 @@ func TestAutodiffCorrelation(t *testing.T) {
 		p := o.prepare(&s, r)
 		const n, d, k = 8, 3, 12
 		z, q, result, dz := random(o, r, n, d), random(o, r, n, 2), p.Mat(1, 2), p.Zero(n, d)
-		pairs := objective.DrawPairs(r, []int32{0, 1}, n/2, k)
+		pairs := objective.DrawPairs(r, []int32{0, 1}, n/2, k, false)
 		objective.Correlation(p, result, dz, z, q, device.NewInts(o.dev, pairs), form, 1)
 		difference := o.fill(k, n, func(r, c int) float64 { return one(int(pairs[r]) == c) - one(int(pairs[k+r]) == c) })
 		divisor := float64(k - 1)

@@ -144,11 +144,8 @@ func TestGradients(t *testing.T) {
 					return []device.Mat{dx, dshift, dscale}
 				}}
 		},
-		"Projector": func(s *Set, r *rand.Rand) layer {
-			l, x := NewProjector(s, "q", 5, 7, 3), random(dev, r, 9, 5)
-			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
-				func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
-		},
+		"Projector":         func(s *Set, r *rand.Rand) layer { return projectorLayer(dev, s, r, 7) },
+		"Projector, linear": func(s *Set, r *rand.Rand) layer { return projectorLayer(dev, s, r, 0) },
 		"Embedder": func(s *Set, r *rand.Rand) layer {
 			l, x := NewEmbedder(s, "a", EmbedderConfig{In: 4, Smoothed: 3, Hidden: 8, Out: 2}), random(dev, r, 6, 4)
 			return layer{s, nil, func(p *Pass) device.Mat { return l.Forward(p, x) },
@@ -180,6 +177,12 @@ func TestGradients(t *testing.T) {
 			checkGradients(t, dev, l)
 		})
 	}
+}
+
+func projectorLayer(dev device.Device, s *Set, r *rand.Rand, hidden int) layer {
+	l, x := NewProjector(s, "q", 5, hidden, 3), random(dev, r, 9, 5)
+	return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+		func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
 }
 
 func mlpLayer(dev device.Device, s *Set, r *rand.Rand, act device.Act, drop float64) layer {

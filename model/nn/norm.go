@@ -1,6 +1,10 @@
 package nn
 
-import "scalewm/model/device"
+import (
+	"strings"
+
+	"scalewm/model/device"
+)
 
 // LayerNorm normalises each row to mean 0 and variance 1, then scales and shifts it
 // by Gamma and Beta. Without Gamma it has no affine part; it is then computed as the
@@ -57,14 +61,14 @@ func (l *LayerNorm) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 	p.Dev.LayerNormGrad(dx, l.Gamma.Grad, l.Beta.Grad, dy, l.xhat, l.rstd, l.Gamma.Value, add)
 }
 
-// Projector is a Linear, a BatchNorm over all rows, GELU and a second Linear
-// (docs/sources.md#projector).
+// Projector is a Linear, a BatchNorm over all rows, GELU and a second Linear, or only
+// the first two, as the paper prints it (docs/sources.md#projector).
 //
 // In training the BatchNorm uses the mean and variance of the batch, and updates the
 // running statistics. In evaluation it uses the running statistics, so that a row's
 // result does not depend on the other rows.
 type Projector struct {
-	In, Out     *Linear
+	In, Out     *Linear // Out is nil if the BatchNorm is the last layer
 	Gamma, Beta *Param
 	Mean, Var   *Param // running statistics, updated by training passes
 	Batches     int64  // number of training passes, PyTorch's num_batches_tracked
@@ -74,16 +78,31 @@ type Projector struct {
 	x, xhat, rstd, y, h device.Mat
 }
 
-// NewProjector declares name.net.{0,1,3} with PyTorch's default initial values.
+// NewProjector declares name.net.{0,1,3} with PyTorch's default initial values. If
+// hidden is 0, it declares a Linear to out columns and their BatchNorm, name.{0,1}.
 func NewProjector(s *Set, name string, in, hidden, out int) *Projector {
-	return &Projector{
-		In:    NewLinear(s, name+".net.0", in, hidden, FanIn(in)),
-		Gamma: s.Vector(name+".net.1.weight", hidden, Const(1)),
-		Beta:  s.Vector(name+".net.1.bias", hidden, Const(0)),
-		Mean:  s.Buffer(name+".net.1.running_mean", hidden, Const(0)),
-		Var:   s.Buffer(name+".net.1.running_var", hidden, Const(1)),
-		Out:   NewLinear(s, name+".net.3", hidden, out, FanIn(hidden)),
+	width := hidden
+	if hidden > 0 {
+		name += ".net"
+	} else {
+		width = out
 	}
+	q := &Projector{
+		In:    NewLinear(s, name+".0", in, width, FanIn(in)),
+		Gamma: s.Vector(name+".1.weight", width, Const(1)),
+		Beta:  s.Vector(name+".1.bias", width, Const(0)),
+		Mean:  s.Buffer(name+".1.running_mean", width, Const(0)),
+		Var:   s.Buffer(name+".1.running_var", width, Const(1)),
+	}
+	if hidden > 0 {
+		q.Out = NewLinear(s, name+".3", hidden, out, FanIn(hidden))
+	}
+	return q
+}
+
+// Counter returns the name of Batches in a checkpoint.
+func (q *Projector) Counter() string {
+	return strings.TrimSuffix(q.Mean.Name, "running_mean") + "num_batches_tracked"
 }
 
 // state returns the kernels' view of the BatchNorm. Momentum 0.1 and epsilon 1e-5 are
@@ -100,13 +119,19 @@ func (q *Projector) Into(p *Pass, dst, x device.Mat) {
 	}
 	q.x = x
 	pre := q.In.Forward(p, x)
-	q.y = p.Mat(pre.Rows, pre.Cols)
+	q.y = dst
+	if q.Out != nil {
+		q.y = p.Mat(pre.Rows, pre.Cols)
+	}
 	if p.Train {
 		q.Batches++
 		q.xhat, q.rstd = p.Mat(pre.Rows, pre.Cols), p.Mat(1, pre.Cols)
 		p.Dev.BatchNorm(q.y, q.xhat, q.rstd, pre, q.state())
 	} else {
 		p.Dev.BatchNormEval(q.y, pre, q.state())
+	}
+	if q.Out == nil {
+		return
 	}
 	q.h = p.Mat(pre.Rows, pre.Cols)
 	p.Dev.Activate(q.h, q.y, device.GELU)
@@ -135,6 +160,10 @@ func (q *Projector) Folded(p *Pass) Folded {
 
 // Into writes the projection of x, N x in, to dst, N x out.
 func (f Folded) Into(p *Pass, dst, x device.Mat) {
+	if f.q.Out == nil {
+		p.Dev.Gemm(device.NT, dst, x, f.q.In.W.Value, device.Epilogue{Scale: f.scale, Bias: f.bias})
+		return
+	}
 	h := p.Activations(x.Rows, f.q.In.Out())
 	p.Dev.Gemm(device.NT, h, x, f.q.In.W.Value, device.Epilogue{Scale: f.scale, Bias: f.bias, Act: device.GELU})
 	f.q.Out.Into(p, dst, h, device.Epilogue{})
@@ -151,7 +180,11 @@ func (q *Projector) rescale(p *Pass, y, x device.Mat) {
 
 // Forward returns the projection of x in new memory.
 func (q *Projector) Forward(p *Pass, x device.Mat) device.Mat {
-	y := p.Mat(x.Rows, q.Out.Out())
+	last := q.Out
+	if last == nil {
+		last = q.In
+	}
+	y := p.Mat(x.Rows, last.Out())
 	q.Into(p, y, x)
 	return y
 }
@@ -161,9 +194,12 @@ func (q *Projector) Forward(p *Pass, x device.Mat) device.Mat {
 // are constants. In training the statistics depend on every row of the batch, and
 // BatchNormGrad backpropagates through them.
 func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
-	q.Out.Grad(p, dy, q.h)
-	dh := p.Mat(q.h.Rows, q.h.Cols)
-	q.Out.InputGrad(p, dh, dy, device.Epilogue{Act: device.GELU, Grad: q.y})
+	dh := dy // of the BatchNorm's output
+	if q.Out != nil {
+		q.Out.Grad(p, dy, q.h)
+		dh = p.Mat(q.h.Rows, q.h.Cols)
+		q.Out.InputGrad(p, dh, dy, device.Epilogue{Act: device.GELU, Grad: q.y})
+	}
 	dpre := p.Mat(dh.Rows, dh.Cols)
 	if p.InputGrad {
 		q.rescale(p, dpre, dh)

@@ -51,16 +51,33 @@ func SIGReg(p *nn.Pass, loss, dz, z, directions device.Mat, t int, weight float6
 	p.Dev.Gemm(device.NT, dz, du, a, device.Epilogue{Add: true})
 }
 
-// DrawPairs draws SCALE's K pairs of frames (docs/sources.md#scale), with
-// replacement. Half of them are two frames of one clip, half are frames of clips from
-// different episodes. episodes has the source episode of each clip, and frame t of
-// clip b has index b*T+t.
+// DrawPairs draws SCALE's K pairs of frames (docs/sources.md#scale). Half of them are
+// two frames of one clip, half are frames of clips from different episodes. episodes
+// has the source episode of each clip, and frame t of clip b has index b*T+t.
+//
+// The pairs are drawn with replacement. If distinct is true, no pair of frames occurs
+// twice. A batch has B*T*(T-1)/2 pairs within clips; if K/2 is more, both halves have
+// that many.
 //
 // The result has the first frames of all pairs, then the second ones. It has fewer
 // than K pairs if the batch has too few episodes.
-func DrawPairs(r *rand.Rand, episodes []int32, t, k int) []int32 {
+func DrawPairs(r *rand.Rand, episodes []int32, t, k int, distinct bool) []int32 {
 	var first, second []int32
-	for range k / 2 {
+	seen := map[[2]int32]bool{}
+	add := func(i, j int32) {
+		if distinct {
+			pair := [2]int32{min(i, j), max(i, j)}
+			if seen[pair] {
+				return
+			}
+			seen[pair] = true
+		}
+		first, second = append(first, i), append(second, j)
+	}
+	if distinct {
+		k = 2 * min(k/2, len(episodes)*t*(t-1)/2)
+	}
+	for len(first) < k/2 {
 		clip := int32(r.IntN(len(episodes)) * t)
 		// A uniform draw of one of the t(t-1)/2 unordered pairs: draw i, then j among
 		// the other t-1 frames, and sort.
@@ -68,7 +85,7 @@ func DrawPairs(r *rand.Rand, episodes []int32, t, k int) []int32 {
 		if j >= i {
 			j++
 		}
-		first, second = append(first, clip+int32(min(i, j))), append(second, clip+int32(max(i, j)))
+		add(clip+int32(min(i, j)), clip+int32(max(i, j)))
 	}
 	// Rejection sampling as in the authors' code: at most 10 rounds, each with twice
 	// as many draws as pairs are missing.
@@ -76,7 +93,7 @@ func DrawPairs(r *rand.Rand, episodes []int32, t, k int) []int32 {
 		for range 2 * (k - len(first)) {
 			i, j := r.IntN(len(episodes)*t), r.IntN(len(episodes)*t)
 			if episodes[i/t] != episodes[j/t] && len(first) < k {
-				first, second = append(first, int32(i)), append(second, int32(j))
+				add(int32(i), int32(j))
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func TestCorrelationGradient(t *testing.T) {
 	for _, form := range []device.CorrelationForm{device.Authors, device.Paper} {
 		b := newBench()
 		z, q, result := b.random(6*4, 5, 1), b.random(6*4, 2, 1), device.NewMat(b.dev, 1, 2)
-		pairs := device.NewInts(b.dev, DrawPairs(b.r, []int32{0, 1, 2, 3, 4, 4}, 4, 40))
+		pairs := device.NewInts(b.dev, DrawPairs(b.r, []int32{0, 1, 2, 3, 4, 4}, 4, 40, false))
 		value := func() float64 {
 			Correlation(b.p, result, device.Mat{}, z, q, pairs, form, 0)
 			return 0.1 * b.values(result)[0]
@@ -129,7 +129,7 @@ func TestCorrelationLevels(t *testing.T) {
 	for i := range int32(clips) {
 		episodes = append(episodes, i)
 	}
-	pairs := device.NewInts(b.dev, DrawPairs(b.r, episodes, 4, k))
+	pairs := device.NewInts(b.dev, DrawPairs(b.r, episodes, 4, k, false))
 	q, result := b.random(clips*4, 3, 1), device.NewMat(b.dev, 1, 2)
 	z := device.NewMat(b.dev, clips*4, 3)
 	b.dev.Axpy(z, 2, q)
@@ -155,7 +155,7 @@ func TestCorrelationLevels(t *testing.T) {
 func TestDrawPairs(t *testing.T) {
 	episodes := []int32{7, 7, 8, 9, 9, 10, 11, 12}
 	const frames, k = 4, 6000
-	p := DrawPairs(rng.Stream("pairs-test"), episodes, frames, k)
+	p := DrawPairs(rng.Stream("pairs-test"), episodes, frames, k, false)
 	if len(p) != 2*k {
 		t.Fatalf("%d numbers for %d pairs", len(p), k)
 	}
@@ -180,8 +180,69 @@ func TestDrawPairs(t *testing.T) {
 			t.Errorf("pair %v drawn %d times of 3000", pair, n)
 		}
 	}
-	if p := DrawPairs(rng.Stream("pairs-test"), []int32{3, 3, 3}, frames, 100); len(p) != 100 {
+	if p := DrawPairs(rng.Stream("pairs-test"), []int32{3, 3, 3}, frames, 100, false); len(p) != 100 {
 		t.Errorf("one episode: %d numbers, want the 50 pairs within clips", len(p))
+	}
+}
+
+// The paper's pairs are a set: none occurs twice, in either order, and half of them are
+// within clips. 8 clips of 4 frames have 8 * 6 = 48 pairs within clips.
+func TestDistinctPairs(t *testing.T) {
+	episodes := []int32{7, 7, 8, 9, 9, 10, 11, 12}
+	const frames = 4
+	for k, want := range map[int]int{40: 40, 96: 96, 4096: 96} {
+		p := DrawPairs(rng.Stream("pairs-test"), episodes, frames, k, true)
+		if len(p) != 2*want {
+			t.Fatalf("K = %d: %d numbers, want those of %d pairs", k, len(p), want)
+		}
+		seen := map[[2]int32]bool{}
+		for i := range want {
+			a, b := p[i], p[want+i]
+			if within := a/frames == b/frames; within != (i < want/2) || !within && episodes[a/frames] == episodes[b/frames] {
+				t.Fatalf("K = %d: pair %d is (%d, %d)", k, i, a, b)
+			}
+			seen[[2]int32{min(a, b), max(a, b)}] = true
+		}
+		if len(seen) != want {
+			t.Errorf("K = %d: %d different pairs of %d", k, len(seen), want)
+		}
+	}
+	if p := DrawPairs(rng.Stream("pairs-test"), []int32{3, 3}, frames, 100, true); len(p) != 2*12 {
+		t.Errorf("one episode: %d numbers, want the 12 pairs within clips", len(p))
+	}
+}
+
+// The paper's forms of the prediction error and of SIGReg against the formulas: the sum
+// over the D = 3 numbers of a latent, averaged over rows, and SIGReg of all rows as
+// clips of one frame. Gradients are compared with central differences.
+func TestPrintedTerms(t *testing.T) {
+	b := newBench()
+	emb, pred, target := b.random(8, 3, 1), b.random(6, 3, 1), b.random(6, 3, 1)
+	out := model.Output{Emb: emb, Pred: pred, Target: target}
+	sum := 0.0
+	for i, x := range b.values(pred) {
+		d := x - b.values(target)[i]
+		sum += d * d
+	}
+	pooled := device.NewMat(b.dev, 1, 1)
+	SIGReg(b.p, pooled, device.Mat{}, emb, Directions(b.p, 3, 5, Draw{}.Key("sigreg")), 1, 0)
+	setting := Setting{Numbers: Numbers{Directions: 5, PredictionSum: true, PooledSIGReg: true}, Weight: 0.3, Frames: 4, Dim: 3}
+	for name, want := range map[string]float64{model.Prediction: sum / 6, model.SIGReg: b.values(pooled)[0]} {
+		term := Terms[name](setting)
+		result, run := device.NewMat(b.dev, 1, 2), term.Prepare(Batch{})
+		value := func() float64 {
+			run(b.p, result, Gradients{}, out)
+			return max(term.Scale, 1) * b.values(result)[0]
+		}
+		if got := value(); math.Abs(got-want) > 1e-12*want {
+			t.Errorf("%s is %.12g, want %.12g", name, got, want)
+		}
+		g := Gradients{Emb: b.p.Zero(8, 3), Pred: b.p.Zero(6, 3), Target: b.p.Zero(6, 3)}
+		run(b.p, result, g, out)
+		weighted := func() float64 { return 0.3 * value() }
+		for _, of := range []struct{ at, grad device.Mat }{{emb, g.Emb}, {pred, g.Pred}, {target, g.Target}} {
+			b.differences(t, of.at, b.values(of.grad), weighted)
+		}
 	}
 }
 

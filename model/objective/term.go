@@ -80,6 +80,15 @@ type Numbers struct {
 	// AuxLoss is "authors" or "paper": whether the regression's loss is the mean or
 	// the sum over the dimensions of q.
 	AuxLoss string `toml:"aux_loss" json:"aux_loss"`
+	// The paper's forms of three terms in place of those of its authors' code
+	// (docs/protocol.md#paper-code-and-this-program). PredictionSum sums the squared
+	// errors of a prediction over the numbers of a latent instead of averaging them,
+	// PooledSIGReg compares the latents of all frames of a batch with N(0, I) instead
+	// of those of each frame of a clip, and DistinctPairs draws the correlation's pairs
+	// without replacement.
+	PredictionSum bool `toml:"prediction_sum,omitempty" json:"prediction_sum,omitempty"`
+	PooledSIGReg  bool `toml:"pooled_sigreg,omitempty" json:"pooled_sigreg,omitempty"`
+	DistinctPairs bool `toml:"distinct_pairs,omitempty" json:"distinct_pairs,omitempty"`
 	// AuxHidden is the hidden width of the regression's head, or 0 for the published 256.
 	AuxHidden int `toml:"aux_hidden,omitzero" json:"aux_hidden,omitempty"`
 }
@@ -101,13 +110,20 @@ func (n Numbers) Validate() error {
 // new term needs an entry here and a weight in the presets that train it.
 var Terms = map[string]func(Setting) Term{
 	model.Prediction: func(s Setting) Term {
-		return Term{Predicts: true, Prepare: func(Batch) Loss {
+		scale := 1.0
+		if s.PredictionSum {
+			scale = float64(s.Dim)
+		}
+		return Term{Predicts: true, Scale: scale, Prepare: func(Batch) Loss {
 			return func(p *nn.Pass, result device.Mat, g Gradients, out model.Output) {
-				p.Dev.MSE(result.Columns(0, 1), g.Pred, g.Target, out.Pred, out.Target, s.Weight)
+				p.Dev.MSE(result.Columns(0, 1), g.Pred, g.Target, out.Pred, out.Target, s.Weight*scale)
 			}
 		}}
 	},
 	model.SIGReg: func(s Setting) Term {
+		if s.PooledSIGReg {
+			s.Frames = 1 // each of the B*T frames counts as a clip of one
+		}
 		return Term{Prepare: func(b Batch) Loss {
 			key := b.Draw.Key("sigreg")
 			return func(p *nn.Pass, result device.Mat, g Gradients, out model.Output) {
@@ -140,7 +156,7 @@ func correlationTerm(s Setting) Term {
 	buffers := map[int]device.Ints{}
 	return Term{
 		Prepare: func(b Batch) Loss {
-			drawn := DrawPairs(b.Draw.Stream("pairs"), b.Episodes, s.Frames, s.Pairs)
+			drawn := DrawPairs(b.Draw.Stream("pairs"), b.Episodes, s.Frames, s.Pairs, s.DistinctPairs)
 			pairs, ok := buffers[len(drawn)]
 			if !ok {
 				pairs = s.Dev.AllocInts(len(drawn))

@@ -19,6 +19,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,10 +42,13 @@ type Config struct {
 	Intervals
 }
 
-// Optimiser is the part of the recipe for AdamW and its learning rate schedule
-// (docs/sources.md#optimiser).
+// Optimiser is the part of the recipe for AdamW and its learning rate schedule, or
+// Adam at a constant rate (docs/sources.md#optimiser).
 type Optimiser struct {
 	model.Schedule
+	// Adam selects the latter, the paper's optimiser. As in PyTorch's Adam, the decay is
+	// part of the gradient. WarmUp has no effect.
+	Adam        bool    `toml:"adam,omitempty" json:"adam,omitempty"`
 	WeightDecay float64 `toml:"weight_decay" json:"weight_decay"`
 	// WarmUp is the fraction of the steps in which the rate rises from 0 to LR.
 	WarmUp float64 `toml:"warm_up" json:"warm_up"`
@@ -56,11 +60,19 @@ type Optimiser struct {
 // Loss is the part of the recipe for the loss terms, except for their weights.
 type Loss struct {
 	objective.Numbers
-	// Q names the task state: full, half or native.
-	Q string `toml:"q" json:"q"`
+	// Q names the task state: full, half or native. QByTask names another one for some
+	// tasks; ForTask resolves it.
+	Q       string            `toml:"q" json:"q"`
+	QByTask map[string]string `toml:"q_by_task,omitempty" json:"-"`
 	// QColumns selects the columns that form the task state, for a data set without a
 	// task (dataset.OwnTask).
 	QColumns string `toml:"q_columns,omitempty" json:"q_columns,omitempty"`
+}
+
+// ForTask returns the recipe for one task, with the task state that QByTask names.
+func (c Config) ForTask(task string) Config {
+	c.Q, c.QByTask = cmp.Or(c.QByTask[task], c.Q), nil
+	return c
 }
 
 // Intervals say how often a training logs, saves and validates. The weights do not
@@ -90,7 +102,8 @@ type Options struct {
 	// OpenFrames is used.
 	Frames func(context.Context) (frames dataset.FrameReader, free func() error, err error)
 	// Features opens the features of those frames for the frozen encoder of m. It is
-	// called only if the model is not a model.Learner.
+	// called only if the model is not a model.Learner and steps do not compute the
+	// features on the device.
 	Features func(ctx context.Context, frames dataset.FrameReader, m model.World) (Features, error)
 	// DataPath is the path of the data set. OpenFrames stores resized frames next to
 	// it if they do not fit in memory.

@@ -87,12 +87,14 @@ func (o Options) OpenFrames(ctx context.Context) (frames dataset.FrameReader, cl
 	return set, set.Close, nil
 }
 
-// feed brings the batches of one split to the device, in one of three ways:
+// feed brings the batches of one split to the device, in one of four ways:
 //
 //   - It uploads the frames of each batch (slots). The frames of the next step are
 //     copied while the kernels of this step run, so that there are two slots.
 //   - All frames are resident on the device, and a batch is a list of row indices.
 //   - It uploads the features of a frozen encoder instead of frames.
+//   - It uploads frames as the first way does, and the frozen encoder computes their
+//     features on the device.
 type feed struct {
 	dev      device.Device
 	loader   *dataset.Loader
@@ -103,6 +105,13 @@ type feed struct {
 	sent     *dataset.Batch  // the batch of the last call of send
 }
 
+// encodesOnDevice reports whether a training runs a frozen encoder in every step, so
+// that features do not pass through the host. That takes a device with memory of its
+// own, which stores activations in bf16, the format to which features are rounded.
+func encodesOnDevice(dev device.Device) bool {
+	return dev.Traits().Activations == device.BFloat16 && dev.FreeBytes() > 0
+}
+
 // Features provides the outputs of a frozen encoder for the frames of a data set.
 type Features interface {
 	// Features writes the features of the given rows to dst, P*D numbers in bf16 per
@@ -111,14 +120,26 @@ type Features interface {
 	Close() error
 }
 
-// featureBatch holds the features of a batch while they are brought to the device. A
-// cache stores them as bf16, so they are rounded to bf16 even if they are computed on
-// the fly: the trained weights do not depend on where features come from.
+// featureBatch holds the features of a batch on the device. A cache stores them as
+// bf16, so they are rounded to bf16 even if they are computed on the fly: the trained
+// weights do not depend on where features come from.
 type featureBatch struct {
-	from   Features
+	from   Features // nil if encoder computes the features
 	bits   []uint16
 	values []float32
+
+	encoder model.World
+	rounded device.Mat // the features in the device's format of activations
+
 	device.Mat
+}
+
+// encode computes the features of as many frames as the batch has.
+func (m *featureBatch) encode(dev device.Device, frames device.Bytes) device.Mat {
+	m.encoder.Encode(m.Mat, frames, m.Rows/m.encoder.Info().Patches)
+	dev.Copy(m.rounded, m.Mat)
+	dev.Copy(m.Mat, m.rounded)
+	return m.Mat
 }
 
 // upload reads the features of rows and uploads them, as float32.
@@ -135,19 +156,25 @@ func (m *featureBatch) upload(ctx context.Context, dev device.Device, rows []int
 
 // newFeed returns a feed for batches of at most `frames` frames. It feeds features if
 // they are not nil, rows of resident if that is not nil, and otherwise uploads
-// frames. The caller keeps ownership of resident.
-func newFeed(dev device.Device, features Features, resident device.Bytes, frames int, info model.Info) *feed {
+// frames, which encoder encodes if it is not nil. The caller keeps ownership of
+// resident.
+func newFeed(dev device.Device, features Features, encoder model.World, resident device.Bytes, frames int, info model.Info) *feed {
 	f := &feed{dev: dev, resident: resident}
+	if features != nil || encoder != nil {
+		f.features = &featureBatch{from: features, encoder: encoder, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
+	}
 	switch {
 	case features != nil:
-		f.features = &featureBatch{from: features, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
 		f.features.bits, f.features.values = make([]uint16, f.features.Len()), make([]float32, f.features.Len())
+		return f
+	case encoder != nil:
+		f.features.rounded = device.NewActivations(dev, f.features.Rows, f.features.Cols)
 	case resident != nil:
 		f.rows = dev.AllocInts(frames)
-	default:
-		for i := range f.slots {
-			f.slots[i] = dev.AllocBytes(frames * info.FrameBytes())
-		}
+		return f
+	}
+	for i := range f.slots {
+		f.slots[i] = dev.AllocBytes(frames * info.FrameBytes())
 	}
 	return f
 }
@@ -157,14 +184,17 @@ func (f *feed) free() {
 	f.dev.Sync()
 	if f.features != nil {
 		f.dev.Free(f.features.Buf)
-		return
+		if f.features.rounded.IsSet() {
+			f.dev.Free(f.features.rounded.Buf)
+		}
 	}
-	if f.resident != nil {
+	if f.rows != nil {
 		f.dev.Free(f.rows)
-		return
 	}
 	for _, s := range f.slots {
-		f.dev.Free(s)
+		if s != nil {
+			f.dev.Free(s)
+		}
 	}
 }
 
@@ -176,15 +206,15 @@ func (f *feed) close() {
 }
 
 // send takes the batch of a step from the loader, and starts to copy its frames to
-// the device if they are neither resident nor replaced by features.
+// the device if the feed has slots for them.
 func (f *feed) send(ctx context.Context, step int) error {
 	b, err := f.loader.Batch(ctx, step)
 	if err != nil {
 		return err
 	}
 	f.sent = b
-	if f.features == nil && f.resident == nil {
-		f.dev.SendBytes(f.slots[step%2], 0, b.Pixels)
+	if slot := f.slots[step%2]; slot != nil {
+		f.dev.SendBytes(slot, 0, b.Pixels)
 	}
 	return nil
 }
@@ -197,17 +227,19 @@ func (f *feed) take(ctx context.Context, step int) (*dataset.Batch, model.Batch,
 			return nil, model.Batch{}, err
 		}
 	}
-	b := f.sent
-	if f.features != nil {
-		features, err := f.features.upload(ctx, f.dev, b.Rows)
-		return b, model.Batch{B: len(b.Clips), Features: features}, err
-	}
+	b, out := f.sent, model.Batch{B: len(f.sent.Clips), Pixels: f.slots[step%2]}
 	f.dev.WaitSent()
-	if f.resident == nil {
-		return b, model.Batch{B: len(b.Clips), Pixels: f.slots[step%2]}, nil
+	var err error
+	switch {
+	case f.features != nil && f.features.encoder != nil:
+		out.Features = f.features.encode(f.dev, out.Pixels)
+	case f.features != nil:
+		out.Features, err = f.features.upload(ctx, f.dev, b.Rows)
+	case f.resident != nil:
+		f.dev.UploadInts(f.rows, b.Rows)
+		out.Pixels, out.Frames = f.resident, f.rows
 	}
-	f.dev.UploadInts(f.rows, b.Rows)
-	return b, model.Batch{B: len(b.Clips), Pixels: f.resident, Frames: f.rows}, nil
+	return b, out, err
 }
 
 // openFeeds opens the feeds of both splits. frames is nil if all frames are resident.
@@ -235,7 +267,7 @@ func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int)
 	if err != nil {
 		return nil, err
 	}
-	f := newFeed(l.o.Dev, l.features, l.resident, batch*opt.Frames, l.t.info)
+	f := newFeed(l.o.Dev, l.features, l.encoder, l.resident, batch*opt.Frames, l.t.info)
 	f.loader = loader
 	return f, nil
 }
@@ -262,7 +294,7 @@ func (l *loop) close() {
 // The loop calls it after its first step: only then has everything that a step needs
 // been allocated, so that the free memory is really free.
 func (l *loop) makeResident(ctx context.Context, frames dataset.FrameReader) (err error) {
-	if l.features != nil || !l.fits(frames) {
+	if l.features != nil || l.encoder != nil || !l.fits(frames) {
 		return nil
 	}
 	resident, err := l.uploadAll(ctx, frames)

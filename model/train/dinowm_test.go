@@ -39,6 +39,28 @@ func TestDinoWMSteps(t *testing.T) {
 	}
 }
 
+// A trial's step encodes frames, and its step on features gives the same losses and
+// gradients. Neither changes the weights, since the rate of step 0 is 0.
+func TestTrialOfFrozenEncoder(t *testing.T) {
+	o := Options{Dev: ref.New(), Method: model.MethodOf("dinowm-random"), Model: dinoTiny, Task: Task{Name: "dot"}, Seed: 1,
+		Config: Config{Optimiser: Optimiser{Schedule: model.Schedule{Batch: 3, LR: 1e-3}, Clip: 1}, Weights: lossWeights}}
+	trial, err := NewTrial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trial.Free()
+	var sums [2][]float64
+	for i, step := range []func() error{trial.Step, trial.StepOnFeatures} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = trial.t.read()
+	}
+	if !slices.Equal(sums[0], sums[1]) || !(sums[0][0] > 0) {
+		t.Errorf("%v, on features %v", sums[0], sums[1])
+	}
+}
+
 func dinoSteps(t *testing.T, tree *hdf5test.Tree, dev device.Device, lossBound, finalBound float64) {
 	read := func(name string) ([]float64, []int) {
 		t.Helper()

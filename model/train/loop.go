@@ -82,7 +82,16 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer free()
-	if _, learns := l.t.model.(model.Learner); !learns {
+	if text := l.t.info.Note(); text != "" {
+		l.note("%s", text)
+	}
+	_, learns := l.t.model.(model.Learner)
+	switch {
+	case learns:
+	case encodesOnDevice(o.Dev):
+		l.encoder = l.t.model.(model.World)
+		l.note("features are computed on the device in every step, and no cache is used")
+	default:
 		if l.features, err = o.Features(ctx, frames, l.t.model.(model.World)); err != nil {
 			return Result{}, err
 		}
@@ -114,7 +123,8 @@ type loop struct {
 
 	metrics    *metrics.Log
 	train, val *feed           // val is nil if there are fewer than two validation clips
-	features   Features        // nil unless the model's encoder is frozen
+	features   Features        // of a frozen encoder, unless encoder computes them
+	encoder    model.World     // the model, if each step computes features on the device
 	resident   device.Bytes    // all frames, once they are on the device
 	times      []time.Duration // of each step in this process
 	waited     time.Duration   // time spent waiting for the loaders of closed feeds
@@ -195,7 +205,7 @@ func (l *loop) next(ctx context.Context) error {
 	}
 	row := metrics.Row{Step: n, Split: metrics.Train, LR: l.t.rate(n)}
 	// The latents of a frozen encoder do not change and have no gradients: no diagnostics.
-	if n%cfg.DiagnosticEvery == 0 && l.features == nil {
+	if n%cfg.DiagnosticEvery == 0 && l.features == nil && l.encoder == nil {
 		row.Diagnostics = &metrics.Diagnostics{}
 	}
 	row.Losses, row.GradNorm = l.t.step(n, in, row.Diagnostics)

@@ -123,7 +123,7 @@ func (t *trainer) inputs(b *dataset.Batch, frames model.Batch, split string, n i
 //
 // The phases are: forward; each loss term with its gradient, backpropagated to the
 // latents; the sum of these gradients, backpropagated through the encoder; gradient
-// norm and AdamW; download of the reported numbers.
+// norm and update; download of the reported numbers.
 func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Losses, float64) {
 	t.arena.Reset()
 	params := t.model.Params()
@@ -163,9 +163,13 @@ func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Los
 		learner.EncoderGrad(p, demb)
 	}
 
+	update := device.AdamW{LR: t.rate(n), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Decay: t.cfg.WeightDecay, MaxNorm: t.cfg.Clip, Step: n + 1}
+	if t.cfg.Adam {
+		t.dev.Axpy(params.Grad, update.Decay, params.Value)
+		update.Decay = 0
+	}
 	t.dev.SumSquares(t.sum(t.norm()), params.Grad)
-	t.dev.AdamW(params.Value, params.Grad, t.m, t.v, t.sum(t.norm()), device.AdamW{LR: t.rate(n), Beta1: 0.9, Beta2: 0.999,
-		Eps: 1e-8, Decay: t.cfg.WeightDecay, MaxNorm: t.cfg.Clip, Step: n + 1})
+	t.dev.AdamW(params.Value, params.Grad, t.m, t.v, t.sum(t.norm()), update)
 	sums := t.read()
 	if diag != nil {
 		t.diagnose(diag, sums, out.Emb)
@@ -194,7 +198,12 @@ func (t *trainer) read() []float64 {
 }
 
 // rate returns the learning rate of a 0-based step.
-func (t *trainer) rate(step int) float64 { return rate(t.cfg.LR, t.cfg.WarmUp, step, t.total) }
+func (t *trainer) rate(step int) float64 {
+	if t.cfg.Adam {
+		return t.cfg.LR
+	}
+	return rate(t.cfg.LR, t.cfg.WarmUp, step, t.total)
+}
 
 // rate returns the learning rate of the 0-based step n of total
 // (docs/sources.md#optimiser). It rises linearly from 0 over the first max(1,

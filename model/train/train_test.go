@@ -100,6 +100,15 @@ func options(t *testing.T, method string) Options {
 	}
 }
 
+// printed is options as in the paper's text (docs/protocol.md#paper-code-and-this-program).
+func printed(t *testing.T, method string) Options {
+	o := options(t, method)
+	o.Model = tiny(func(c *lewm.Config) { c.Projector = 0 })
+	o.Config.Adam = true
+	o.Config.Numbers = objective.Numbers{Directions: 16, Pairs: 32, Correlation: "paper", AuxLoss: "paper", PredictionSum: true, PooledSIGReg: true, DistinctPairs: true}
+	return o
+}
+
 // tiny returns the tests' model, modified by change.
 func tiny(change func(*lewm.Config)) lewm.Config {
 	c := lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
@@ -161,6 +170,11 @@ var learners = model.MethodNames(func(m model.Method) bool { return m.Trained() 
 
 // A training that is interrupted after any step and resumed ends with the same bytes.
 func TestResume(t *testing.T) {
+	t.Run("authors", func(t *testing.T) { checkResume(t, options) })
+	t.Run("paper", func(t *testing.T) { checkResume(t, printed) })
+}
+
+func checkResume(t *testing.T, options func(t *testing.T, method string) Options) {
 	for _, method := range learners {
 		whole := options(t, method)
 		mustRun(t, whole)
@@ -391,5 +405,45 @@ func TestRate(t *testing.T) {
 	}
 	if got := rate(1, 0.01, 999, 1000); got > 1e-5 {
 		t.Errorf("the last step's rate is %g", got)
+	}
+}
+
+// Adam at a constant rate, as in the paper (docs/sources.md#optimiser). In step 1 the
+// moments are the gradient g and its square, both corrected, so that a parameter moves
+// by lr*g/(|g|+eps). The decay is part of g. AdamW's first step, at rate 0, has the
+// gradient without it.
+func TestAdam(t *testing.T) {
+	o := options(t, "scale")
+	o.Config.Clip, o.Config.WeightDecay = 0, 0.25
+	step := func(adam bool) (before, after, grad []float64) {
+		o.Config.Adam = adam
+		trial, err := NewTrial(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trial.Free()
+		params := trial.t.model.Params()
+		before, after, grad = make([]float64, params.Len()), make([]float64, params.Len()), make([]float64, params.Len())
+		o.Dev.Download64(before, params.Value)
+		if err := trial.Step(); err != nil {
+			t.Fatal(err)
+		}
+		o.Dev.Download64(after, params.Value)
+		o.Dev.Download64(grad, params.Grad)
+		for _, n := range []int{0, 1, 500, 999} {
+			if r := trial.t.rate(n); adam && r != o.Config.LR {
+				t.Errorf("rate %g in step %d", r, n)
+			}
+		}
+		return before, after, grad
+	}
+	_, _, plain := step(false)
+	before, after, grad := step(true)
+	for i, w := range before {
+		g := plain[i] + 0.25*w
+		want := w - o.Config.LR*g/(math.Abs(g)+1e-8)
+		if math.Abs(grad[i]-g) > 1e-12 || math.Abs(after[i]-want) > 1e-9 {
+			t.Fatalf("parameter %d: gradient %g, want %g; value %g, want %g", i, grad[i], g, after[i], want)
+		}
 	}
 }

@@ -28,9 +28,14 @@ def build():
     d = M["dim"]
     predictor = Predictor(num_frames=M["history"], input_dim=d, hidden_dim=d, output_dim=d, depth=M["predictor_depth"], heads=M["predictor_heads"],
         mlp_dim=M["predictor_mlp"], dim_head=M["predictor_head_dim"], dropout=M["dropout"], emb_dropout=0.)
-    mlp = dict(hidden_dim=M["projector"], output_dim=d, norm_fn=torch.nn.BatchNorm1d)
+
+    def projector(width):
+        if M["projector"] == 0:
+            return torch.nn.Sequential(torch.nn.Linear(width, d), torch.nn.BatchNorm1d(d))
+        return MLP(input_dim=width, hidden_dim=M["projector"], output_dim=d, norm_fn=torch.nn.BatchNorm1d)
+
     return LeWM(vit, predictor, AnyEmbedder(input_dim=BLOCK, smoothed_dim=M["smoothed_dim"], emb_dim=d),
-        MLP(input_dim=M["width"], **mlp), MLP(input_dim=d, **mlp)).to(DEVICE)
+        projector(M["width"]), projector(d)).to(DEVICE)
 
 
 def frames(*shape):

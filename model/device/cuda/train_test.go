@@ -13,6 +13,9 @@ import (
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
+	"scalewm/model/dinov2"
+	"scalewm/model/dinowm"
+	"scalewm/model/features"
 	"scalewm/model/objective"
 	"scalewm/model/train"
 )
@@ -56,40 +59,64 @@ type noRoom struct{ cuda.Machine }
 
 func (noRoom) FreeBytes() (int, error) { return -1 << 40, nil }
 
-// TestResidentOrSent runs complete trainings on the emulated GPU, whose overlapping
-// copies arrive as late as possible. Frames that stay on the device and frames that are
-// sent step by step must give the same weights.
-func TestResidentOrSent(t *testing.T) {
-	lib, data := emulator(t), noise{small().ImageSize}
-	weights := func(m cuda.Machine) []byte {
-		d, err := cuda.New(m, device.BF16)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		o := train.Options{Dev: d, Data: data, Frames: func(context.Context) (dataset.FrameReader, func() error, error) {
-			return data, func() error { return nil }, nil
-		}, Method: model.MethodOf(model.Baseline), Seed: 3,
-			Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Model: small(), Task: train.Task{Name: "noise"},
-			Config: train.Config{Optimiser: train.Optimiser{Schedule: model.Schedule{Batch: 5, Steps: 3, LR: 1e-3}, Clip: 1}, Weights: model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}},
-				Loss:      train.Loss{Numbers: objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"}},
-				Intervals: train.Intervals{LogEvery: 1, DiagnosticEvery: 4, SaveEvery: 2, EvalEvery: 2, EvalBatches: 1}}}
-		if _, err := train.Run(context.Background(), o); err != nil {
-			t.Fatal(err)
-		}
-		run, err := os.ReadFile(filepath.Join(o.Out, "run.json"))
-		_, sent := m.(noRoom)
-		if err != nil || bytes.Contains(run, []byte(`"frames_on_device": true`)) == sent {
-			t.Errorf("%v, run.json %s", err, run)
-		}
-		b, err := os.ReadFile(filepath.Join(o.Out, "weights.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+// trainNoise runs a complete training on a machine of the emulated GPU, whose
+// overlapping copies arrive as late as possible. It returns the weights, and whether the
+// frames were on the device.
+func trainNoise(t *testing.T, machine cuda.Machine, method string, m model.Geometry) (weights []byte, resident bool) {
+	t.Helper()
+	d, err := cuda.New(machine, device.BF16)
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := weights(lib.Machine(1))
-	if !bytes.Equal(weights(noRoom{lib.Machine(2)}), want) {
-		t.Error("frames sent step by step give other weights than frames that stay on the device")
+	defer d.Close()
+	data := noise{m.Info().FrameSize}
+	o := train.Options{Dev: d, Data: data, Frames: func(context.Context) (dataset.FrameReader, func() error, error) {
+		return data, func() error { return nil }, nil
+	}, Method: model.MethodOf(method), Seed: 3,
+		Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Model: m, Task: train.Task{Name: "noise"},
+		Config: train.Config{Optimiser: train.Optimiser{Schedule: model.Schedule{Batch: 5, Steps: 3, LR: 1e-3}, Clip: 1}, Weights: model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}},
+			Loss:      train.Loss{Numbers: objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"}},
+			Intervals: train.Intervals{LogEvery: 1, DiagnosticEvery: 4, SaveEvery: 2, EvalEvery: 2, EvalBatches: 1}}}
+	if _, none := machine.(noRoom); none { // with room, features are not requested
+		o.Features = func(ctx context.Context, frames dataset.FrameReader, w model.World) (train.Features, error) {
+			s, _, err := features.Open(ctx, features.Options{Data: data, Frames: frames, Encode: model.NewEncoder(w).Latents, Limit: features.Off,
+				Key: features.Key{Patches: m.Info().Patches, Width: m.Info().Dim}})
+			return s, err
+		}
+	}
+	if _, err := train.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	run, err := train.ReadClock(o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights, err = os.ReadFile(filepath.Join(o.Out, "weights.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return weights, run.Resident
+}
+
+// Frames that stay on the device and frames that are sent step by step must give the same
+// weights.
+func TestResidentOrSent(t *testing.T) {
+	lib := emulator(t)
+	want, resident := trainNoise(t, lib.Machine(1), model.Baseline, small())
+	got, sent := trainNoise(t, noRoom{lib.Machine(2)}, model.Baseline, small())
+	if !bytes.Equal(got, want) || !resident || sent {
+		t.Errorf("frames sent step by step give other weights than frames that stay on the device, or are not sent: %v, %v", resident, sent)
+	}
+}
+
+// Features of a frozen encoder that each step computes on the device must give the same
+// weights as those that pass through the host, as they do on a device without room.
+func TestFeaturesOnDevice(t *testing.T) {
+	lib := emulator(t)
+	m := dinowm.Config{Backbone: dinov2.Config{Width: 16, Layers: 1, Heads: 2, MLP: 24, Patch: 4, Positions: 3, FrameSize: 8}, ActionEmbedding: 3,
+		PredictorDepth: 1, PredictorHeads: 2, PredictorHeadDim: 16, PredictorMLP: 24, PositionFrames: 4, History: 3, FrameSkip: 1, ActionDim: 2}.Random()
+	got, _ := trainNoise(t, lib.Machine(1), "dinowm-random", m)
+	if want, _ := trainNoise(t, noRoom{lib.Machine(2)}, "dinowm-random", m); !bytes.Equal(got, want) {
+		t.Error("features computed on the device give other weights than those that pass through the host")
 	}
 }
