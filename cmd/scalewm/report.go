@@ -35,6 +35,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	format := c.String("format", "all", "comma-separated `formats`: "+strings.Join(report.Formats(), ", ")+", all of these (all), or "+report.Episodes+" (one line per episode)")
 	var o infer.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only cells from the same kind of device, instead of noting other pairs")
+	c.StringVar(&o.Baseline, "baseline", "", "compare the others with the arm of this `name` (default: lewm, or the first arm of a folder without it)")
 	why := c.String("why", "", "print the cells and the test behind a number instead of the report; the `selector` is such as difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm (keys set, seed, settings and source too)")
 	force := c.forceFlag()
 	asJSON := c.Bool("json", false, "print report.json, or the result of --why, as the last line")

@@ -44,7 +44,7 @@ func (c *Checkpoint) Place() Place { return Place{Task: c.Task, Settings: c.Sett
 // take adds a result. Of several rollouts it keeps the one with the most candidates in
 // total, and notes the other. It notes a cost of an earlier version, which lacks a part.
 func (c *Checkpoint) take(a results.Analysis) {
-	if a.Cost != nil && a.Spec.Outdated() {
+	if a.Spec.Analysis == results.CostAnalysis && a.Spec.Outdated() {
 		c.Left = append(c.Left, fmt.Sprintf("%s: a cost that lacks the frozen encoder, by an earlier version, is left out; scalewm analyse cost measures it again", words.Arm(c.Arm)))
 		return
 	}

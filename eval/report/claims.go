@@ -25,11 +25,11 @@ func plainUnit(x float64) string { return words.Decimal(x, 3) }
 // unitOf returns the format for the measure of a claim.
 func unitOf(c infer.Claim) func(float64) string {
 	switch c.Measure {
-	case "averages", "icem", "tiers", "tasks", "selection":
+	case "averages", "icem", "tiers", "tasks", "selection", "temperature":
 		return inPoints
 	case "training time", "planning time", "planning work":
 		return inTimes
-	case "worst component":
+	case "median component":
 		return plainUnit
 	}
 	return inUnits
@@ -46,10 +46,10 @@ func nameOf(f infer.Finding, e infer.Evidence) string {
 	case e.Task != "":
 		name = words.Task(e.Task)
 	}
-	if f.Measure == "worst component" {
-		name += ", " + words.Arm(e.Of)
-	}
-	if len(f.B) > 1 {
+	switch {
+	case e.Minus == results.Arm{} && e.Of != results.Arm{}: // a value of one arm
+		name = strings.TrimSuffix(name+", "+e.Settings, ", ") + ", " + words.Arm(e.Of)
+	case len(f.B) > 1:
 		name += " against " + words.Arm(e.Minus)
 	}
 	return name
@@ -78,6 +78,8 @@ func (r *Report) sectionOf(e infer.Evidence) string {
 		return "cost"
 	case what == infer.Tau || what == infer.RolloutError:
 		return e.Task + "-predictions"
+	case what == "temperature":
+		return anchorOf(infer.Place{Task: e.Task})
 	}
 	return e.Task + "-geometry"
 }
@@ -87,6 +89,9 @@ func (r *Report) sectionOf(e infer.Evidence) string {
 // small folder cannot decide most of them, with the commands that would compute what is
 // missing.
 func (r *Report) claims() []doc.Section {
+	if len(r.Claims) == 0 { // the folder has not both arms that they compare
+		return nil
+	}
 	n := map[infer.Verdict]int{}
 	list, undecided := doc.Text{Style: "claims"}, doc.Text{Style: "claims"}
 	for _, f := range r.Claims {
@@ -97,7 +102,11 @@ func (r *Report) claims() []doc.Section {
 			undecided.Items = append(undecided.Items, i)
 		}
 	}
-	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided.", len(r.Claims), n[infer.Holds], n[infer.Fails], n[infer.Undecided])
+	here := ""
+	if k := n[infer.HoldsHere]; k > 0 {
+		here = fmt.Sprintf("%d hold here for one training seed, ", k)
+	}
+	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %s%d fail, %d are undecided.", len(r.Claims), n[infer.Holds], here, n[infer.Fails], n[infer.Undecided])
 	if r.Groups[0].Name != "" {
 		list.Body += " The numbers are those with " + r.Groups[0].Name + "."
 	}

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"fmt"
 	"html/template"
 	"slices"
-	"strconv"
 	"strings"
 
 	"scalewm/eval/infer"
@@ -64,54 +62,4 @@ func (r *Report) overviewForest() []template.HTML {
 		}
 	}
 	return forestFigure("Paired differences of every task and solver with 95 % intervals", rows, 2)
-}
-
-// discordFigures show, for each tier, how many episodes only one of two learned methods
-// solved. A paired test depends on these counts only; episodes that both or none solve
-// carry no information about the difference. There is one panel for each pair, and all
-// panels have the same scale.
-//
-// Differences with several seeds are left out: their episodes count fractions.
-func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
-	pairs, most := [][]*infer.Number{}, 1
-	for _, n := range r.pairs(b) {
-		d := n.How.(*infer.Difference)
-		if !d.Binary() || n.Of.Floor() {
-			continue
-		}
-		// The rows of a pair follow one another, one for each tier.
-		if last := len(pairs) - 1; last >= 0 && pairs[last][0].Of == n.Of && pairs[last][0].Minus == n.Minus {
-			pairs[last] = append(pairs[last], n)
-		} else {
-			pairs = append(pairs, []*infer.Number{n})
-		}
-		most = max(most, d.OnlyA, d.OnlyB)
-	}
-	for _, p := range pairs {
-		out = append(out, r.discordFigure(b, p, most))
-	}
-	return out
-}
-
-// discordFigure draws one panel. The longest bar of all panels is most episodes.
-func (r *Report) discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML {
-	const width, rowHeight, top = 330, 24, 28
-	height, one, other := float64(top+rowHeight*len(rows)+8), rows[0].Of, rows[0].Minus
-	s := doc.NewSVG(width, height)
-	// Bars extend to both sides of mid. The longest has 118 pixels, which leaves room for the
-	// names of tiers on the left and for the counts at the ends.
-	mid, unit := 178.0, 118/float64(most)
-	s.Text(doc.XY(mid+8, 15), "label head", "only "+words.Arm(one))
-	s.Text(doc.XY(mid-8, 15), "label head end", "only "+words.Arm(other))
-	for i, n := range rows {
-		d, y := n.How.(*infer.Difference), float64(top+rowHeight*i)
-		right, left := mid+unit*float64(d.OnlyA), mid-unit*float64(d.OnlyB)
-		s.Text(doc.XY(0, y+16), "cell", n.Tier)
-		s.Rect(doc.XY(mid, y+4), doc.XY(right, y+rowHeight-4), "bar "+r.class(one))
-		s.Rect(doc.XY(left, y+4), doc.XY(mid, y+rowHeight-4), "bar "+r.class(other))
-		s.Text(doc.XY(right+6, y+16), "tick", strconv.Itoa(d.OnlyA))
-		s.Text(doc.XY(left-6, y+16), "tick end", strconv.Itoa(d.OnlyB))
-	}
-	s.Line(doc.XY(mid, top-4), doc.XY(mid, height-4), "axis")
-	return s.HTML(fmt.Sprintf("%s: episodes solved by %s only and by %s only", b.Title(), words.Arm(one), words.Arm(other)))
 }

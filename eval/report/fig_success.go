@@ -26,7 +26,7 @@ func (r *Report) computeFigure(b *infer.Block) template.HTML {
 	p := doc.NewPanel(620, 352, doc.Axis{Lo: lo / 1.6, Hi: hi * 1.35, Log: true}, doc.Axis{Lo: 0, Hi: 100})
 	p.X.To -= 84 // room for the names at the ends of the lines
 	p.Head("success, %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.YGrid(p.Y.Ticks(5), doc.Compact)
 	for _, t := range b.Tiers {
 		x := p.X.At(float64(t.Rollouts()))
 		p.Line(doc.XY(x, p.Y.From), doc.XY(x, p.Y.From+4), "axis")
@@ -100,9 +100,6 @@ func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (lin
 	return line, of
 }
 
-// wholeNumber formats the ticks of percentages and counts.
-func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
-
 // spreadFigure shows, for one tier, each training seed of a method as a dot, or each
 // evaluation set of a method with one seed, and the mean as a bar. Dots are in the
 // order of seeds or sets within each method, so that a hard set is seen at the same
@@ -114,7 +111,7 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 	}
 	p := doc.NewPanel(330, 262, doc.Axis{Lo: 0, Hi: float64(len(all))}, doc.Axis{Lo: 0, Hi: 100})
 	p.Head(name + ": success of each " + of + ", %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.YGrid(p.Y.Ticks(5), doc.Compact)
 	p.Line(doc.XY(p.X.From, p.Y.From), doc.XY(p.X.To, p.Y.From), "axis")
 	for i, arm := range all {
 		n := r.Success(b, arm, name)
@@ -155,30 +152,26 @@ func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
 // function. It starts above 0 if some starts already meet the goal.
 func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 	tier := b.Tiers[at]
-	p := doc.NewPanel(330, 252, doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, doc.Axis{Lo: 0, Hi: 100})
-	p.Head(tier.Name + ": solved within k steps, %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
-	p.XTicks(p.X.Ticks(5), wholeNumber)
-	p.Base("env steps k")
+	p := doc.Plot{Label: fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.Title(), tier.Name), Head: tier.Name + ": solved within k steps, %", Base: "env steps k",
+		W: 330, H: 252, X: doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, Y: doc.Axis{Lo: 0, Hi: 100}, XTicks: 5, YTicks: 5}
 	for _, arm := range b.Names() {
 		n := r.Success(b, arm, tier.Name)
 		if n == nil {
 			continue
 		}
+		c := doc.Curve{Class: "curve thin " + r.class(arm)}
+		if !arm.Plans() {
+			c.Class = "floor " + r.class(arm)
+		}
 		solved := n.How.(*infer.Score).Solved
-		var ps []doc.Point
 		for k, v := range solved {
 			// The curve is constant between two steps, and rises at the step.
 			if k > 0 {
-				ps = append(ps, doc.XY(p.X.At(float64(k)), p.Y.At(solved[k-1])))
+				c.Points = append(c.Points, doc.XY(float64(k), solved[k-1]))
 			}
-			ps = append(ps, p.At(float64(k), v))
+			c.Points = append(c.Points, doc.XY(float64(k), v))
 		}
-		kind := "curve thin "
-		if !arm.Plans() {
-			kind = "floor "
-		}
-		p.Polyline(ps, kind+r.class(arm))
+		p.Curves = append(p.Curves, c)
 	}
-	return p.HTML(fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.Title(), tier.Name))
+	return p.HTML()
 }

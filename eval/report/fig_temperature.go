@@ -58,7 +58,7 @@ func (r *Report) temperatureFigure(task string, all []*infer.Number) template.HT
 	}
 	p := doc.NewPanel(330, 220, doc.Axis{Lo: lo / 1.3, Hi: hi * 1.3, Log: true}, doc.Axis{Lo: 0, Hi: 100})
 	p.Head(words.Task(task) + ": success on " + results.TuningSet + ", %")
-	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.YGrid(p.Y.Ticks(5), doc.Compact)
 	p.XTicks(p.X.ValueTicks(), doc.Compact)
 	p.Base("temperature")
 	same := func(a, b *infer.Number) bool { return a.Of == b.Of && *a.Seed == *b.Seed }

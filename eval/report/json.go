@@ -144,32 +144,16 @@ func (r *Report) jsonBytes() ([]byte, error) {
 			b.WriteByte(',')
 		}
 		fmt.Fprintf(b, "\n  %q: ", name)
-		if err := writeLines(b, analyses[name]); err != nil {
+		if err := doc.JSONLines(b, analyses[name]); err != nil {
 			return nil, err
 		}
 	}
 	b.WriteString("\n },\n \"numbers\": ")
-	if err := writeLines(b, numbers); err != nil {
+	if err := doc.JSONLines(b, numbers); err != nil {
 		return nil, err
 	}
 	b.WriteString("\n}\n")
 	return b.Bytes(), nil
-}
-
-// writeLines writes a list as JSON with one line for each element.
-func writeLines[T any](b *bytes.Buffer, list []T) error {
-	before := "[\n  "
-	for _, x := range list {
-		line, err := json.Marshal(x)
-		if err != nil {
-			return err
-		}
-		b.WriteString(before)
-		b.Write(line)
-		before = ",\n  "
-	}
-	b.WriteString("\n ]")
-	return nil
 }
 
 // eachScore calls f for the success of every arm and training seed at every tier where

@@ -137,6 +137,14 @@ func measured(all []*infer.Checkpoint, table func(rows []infer.Number) doc.Table
 	return parts
 }
 
+// titled returns the title of a method, with its settings.
+func titled(m infer.Number) string {
+	if m.Settings != "" {
+		return words.Arm(m.Of) + ", " + m.Settings
+	}
+	return words.Arm(m.Of)
+}
+
 // titles is a column with the titles of methods or checkpoints. Published rows show the arm.
 func titles(all []*infer.Checkpoint) column {
 	return text("Method", func(n infer.Number) string {
@@ -149,10 +157,10 @@ func titles(all []*infer.Checkpoint) column {
 				seeds++
 			}
 		}
-		if n.Source == infer.Ours && seeds > 0 {
-			return titled(n) + ", " + words.Count(seeds, "seed")
+		if n.Source != infer.Ours {
+			return words.Arm(n.Of)
 		}
-		return words.Arm(n.Of)
+		return titled(n) + ", " + words.Count(seeds, "seed")
 	})
 }
 
@@ -258,9 +266,17 @@ func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table 
 // change is a column with the change of a number against the baseline (see changed).
 func change(head, what string) column {
 	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
-		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
+		row.What, row.Minus = what+"_change", changedFrom(t, row.Source)
 		return shown(t.Find(row), changed)
 	}}
+}
+
+// changedFrom returns the arm against which changes from a source are.
+func changedFrom(t *infer.Table, source string) results.Arm {
+	if source == infer.Ours {
+		return t.Baseline
+	}
+	return results.Arm{Method: model.Baseline}
 }
 
 // changed formats a change: in percent, or marked with Δ if it is a difference (see infer's
@@ -275,11 +291,11 @@ func changed(n *infer.Number) doc.Field {
 // rolloutTable has the quality of predictions, and its change against the baseline.
 func (r *Report) rolloutTable(task string, all []*infer.Checkpoint, rows []infer.Number) doc.Table {
 	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model, mean ± SD over training seeds if there are several. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
-		"τ measures how similarly predicted and reached latents order the candidates; the last two compare latents with the distance from the goal in the simulator. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
+		"τ measures how similarly predicted and reached latents order the candidates; the last two compare latents with the distance from the goal in the simulator. Changes are against "+words.Arm(r.Baseline)+
 		" of the same training seed, p is Wilcoxon's over the starts of one seed; the paper's p is from its authors' files.",
 		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, spreadOf(4)), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, spreadOf(4)), change("Change", infer.Tau),
 		column{"p", func(t *infer.Table, row infer.Number) doc.Field {
-			row.What, row.Minus = infer.Tau+"_change", results.Arm{Method: model.Baseline}
+			row.What, row.Minus = infer.Tau+"_change", changedFrom(t, row.Source)
 			return shown(t.Find(row), pvalue)
 		}}, number("Encoded, physical τ", "tau_of_encoded", spreadOf(4)), number("Predicted, physical τ", "tau_of_predicted", spreadOf(4)))
 	for i, row := range rows {
@@ -298,68 +314,47 @@ func (r *Report) rolloutTable(task string, all []*infer.Checkpoint, rows []infer
 // logarithmic axes. Shares below 1e-7 are left out: they are rounding errors.
 func (r *Report) spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 	lo, hi, n := math.Inf(1), 0.0, 0
+	var curves []doc.Curve
 	for _, c := range all {
-		if c.Spectrum != nil {
-			for _, v := range c.Spectrum.Eigenvalues {
-				lo, hi = min(lo, v), max(hi, v)
-			}
-			n = max(n, len(c.Spectrum.Eigenvalues))
+		if c.Spectrum == nil {
+			continue
 		}
+		curve := doc.Curve{Class: "curve thin " + r.class(c.Arm)}
+		for i, v := range c.Spectrum.Eigenvalues {
+			if lo, hi = min(lo, v), max(hi, v); v >= 1e-7 {
+				curve.Points = append(curve.Points, doc.XY(float64(i+1), v))
+			}
+		}
+		n, curves = max(n, len(c.Spectrum.Eigenvalues)), append(curves, curve)
 	}
 	if n < 2 {
 		return nil
 	}
 	// On logarithmic axes a power law is a straight line, and small shares remain visible.
-	p := doc.NewPanel(480, 300, doc.Axis{Lo: 1, Hi: float64(n), Log: true}, doc.Axis{Lo: max(lo, 1e-7) / 1.1, Hi: hi * 1.1, Log: true})
-	p.Head("share of the variance")
-	p.YGrid(p.Y.ValueTicks(), doc.Compact)
-	p.XTicks(p.X.ValueTicks(), doc.Compact)
-	p.Base("component")
-	for _, c := range all {
-		if c.Spectrum == nil {
-			continue
-		}
-		var ps []doc.Point
-		for i, v := range c.Spectrum.Eigenvalues {
-			if v >= 1e-7 {
-				ps = append(ps, p.At(float64(i+1), v))
-			}
-		}
-		p.Polyline(ps, "curve thin "+r.class(c.Arm))
-	}
-	return panels(p.HTML("spectrum of the latents: share of the variance by component"))
+	return panels(doc.Plot{Label: "spectrum of the latents: share of the variance by component", Head: "share of the variance", Base: "component", W: 480, H: 300,
+		X: doc.Axis{Lo: 1, Hi: float64(n), Log: true}, Y: doc.Axis{Lo: max(lo, 1e-7) / 1.1, Hi: hi * 1.1, Log: true}, Curves: curves}.HTML())
 }
 
 // dynamicsFigure draws prediction errors against the number of blocks ahead.
 func (r *Report) dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 	hi, blocks := 0.0, 0
-	for _, c := range all {
-		if c.Dynamics != nil {
-			for _, b := range c.Dynamics.PerBlock {
-				hi, blocks = max(hi, b.Error, b.OtherActions), max(blocks, b.Blocks)
-			}
-		}
-	}
-	if blocks < 2 {
-		return nil
-	}
-	p := doc.NewPanel(480, 300, doc.Axis{Lo: 1, Hi: float64(blocks)}, doc.ValueAxis(0, hi))
-	p.Head("error of the latent")
-	p.YGrid(p.Y.ValueTicks(), doc.Compact)
-	p.XTicks(p.X.Ticks(blocks), doc.Compact)
-	p.Base("blocks of 5 steps ahead")
+	var curves []doc.Curve
 	for _, c := range all {
 		if c.Dynamics == nil {
 			continue
 		}
-		var own, others []doc.Point
+		own, others := doc.Curve{Class: "curve thin " + r.class(c.Arm)}, doc.Curve{Class: "curve dotted " + r.class(c.Arm)}
 		for _, b := range c.Dynamics.PerBlock {
-			own, others = append(own, p.At(float64(b.Blocks), b.Error)), append(others, p.At(float64(b.Blocks), b.OtherActions))
+			hi, blocks = max(hi, b.Error, b.OtherActions), max(blocks, b.Blocks)
+			own.Points, others.Points = append(own.Points, doc.XY(float64(b.Blocks), b.Error)), append(others.Points, doc.XY(float64(b.Blocks), b.OtherActions))
 		}
-		p.Polyline(own, "curve thin "+r.class(c.Arm))
-		p.Polyline(others, "curve dotted "+r.class(c.Arm))
+		curves = append(curves, own, others)
 	}
-	return panels(p.HTML("error of predicted latents by blocks ahead"))
+	if blocks < 2 {
+		return nil
+	}
+	return panels(doc.Plot{Label: "error of predicted latents by blocks ahead", Head: "error of the latent", Base: "blocks of 5 steps ahead", W: 480, H: 300,
+		X: doc.Axis{Lo: 1, Hi: float64(blocks)}, Y: doc.ValueAxis(0, hi), XTicks: blocks, Curves: curves}.HTML())
 }
 
 // bar is one number of each method, drawn as a group of bars with a label.
@@ -369,48 +364,23 @@ type bar struct{ label, what string }
 // intervals and with the paper's numbers as lines across. The y axis is from least to
 // 1.
 func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkpoint, bars []bar) []template.HTML {
-	type drawn struct {
-		*infer.Number
-		paper *infer.Number
-	}
-	var groups [][]drawn
-	var labels []string
+	var groups []doc.BarGroup
 	for _, b := range bars {
-		var group []drawn
+		group := doc.BarGroup{Label: b.label}
 		for _, n := range byMethod(all) {
-			if n.What = b.what; r.Find(n) != nil && r.Find(n).Value != nil {
-				group = append(group, drawn{r.Find(n), r.Find(infer.Number{What: b.what, Source: infer.Paper, Place: infer.Place{Task: n.Task}, Of: n.Of})})
+			if n.What = b.what; r.Find(n) == nil || r.Find(n).Value == nil {
+				continue
 			}
+			e := r.Find(n).Estimate()
+			paper := r.Find(infer.Number{What: b.what, Source: infer.Paper, Place: infer.Place{Task: n.Task}, Of: n.Of})
+			group.Bars = append(group.Bars, doc.Bar{Value: e.Value, Lo: e.Lo, Hi: e.Hi, Across: paper.Estimate().Value, Class: r.class(n.Of)})
 		}
-		if len(group) > 0 {
-			groups, labels = append(groups, group), append(labels, b.label)
+		if len(group.Bars) > 0 {
+			groups = append(groups, group)
 		}
 	}
 	if len(groups) == 0 {
 		return nil
 	}
-	p := doc.NewPanel(330, 220, doc.Axis{Lo: 0, Hi: float64(len(groups))}, doc.Axis{Lo: least, Hi: 1})
-	p.Head(title + ": " + what)
-	p.YGrid(p.Y.Ticks(5), doc.Compact)
-	p.Line(doc.XY(p.X.From, p.Y.At(0)), doc.XY(p.X.To, p.Y.At(0)), "axis")
-	for i, group := range groups {
-		// A group has unit width, of which its bars share 0.8.
-		width := 0.8 / float64(len(group))
-		for k, n := range group {
-			from := float64(i) + 0.1 + width*float64(k)
-			// A negative R² has no bar: its value only says that the probe is useless.
-			if *n.Value >= 0 {
-				p.Rect(p.At(from+0.04*width, min(*n.Value, 1)), p.At(from+0.9*width, 0), "bar "+r.class(n.Of))
-			}
-			if n.Lo != nil && n.Hi != nil {
-				mid := from + width/2
-				p.Line(p.At(mid, max(*n.Lo, least)), p.At(mid, min(*n.Hi, 1)), "axis")
-			}
-			if n.paper != nil {
-				p.Line(p.At(from-0.02*width, *n.paper.Value), p.At(from+0.96*width, *n.paper.Value), "paperline")
-			}
-		}
-		p.Text(doc.XY(p.X.At(float64(i)+0.5), p.Y.From+16), "tick mid", labels[i])
-	}
-	return panels(p.HTML(title + ": " + what + " by method, next to the paper's"))
+	return panels(doc.Bars(title+": "+what, title+": "+what+" by method, next to the paper's", doc.Axis{Lo: least, Hi: 1}, groups))
 }

@@ -9,7 +9,6 @@ import (
 	"scalewm/eval/report/doc"
 	"scalewm/eval/results"
 	"scalewm/eval/words"
-	"scalewm/model"
 )
 
 // This file shows our numbers in the layout of the paper's tables, with the paper's below.
@@ -30,9 +29,7 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 		if g.Name != "" {
 			suffix, name = fmt.Sprintf("-%d", i+1), ", "+g.Name
 		}
-		var parts []doc.Part
-		tasks := infer.Tasks(g.Blocks)
-		parts = append(parts, r.crossTable(g))
+		tasks, parts := infer.Tasks(g.Blocks), []doc.Part{r.crossTable(g)}
 		if i == 0 {
 			nav = "Beside the paper"
 			parts = append(parts, r.alignmentTable(), r.rolloutOverTasks())
@@ -69,54 +66,35 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 	return out
 }
 
-// layout is a table with a column for each task, and for each method a row of ours and one
-// of the paper's.
-type layout struct {
-	doc.Table
-	tasks []string
-}
-
-// acrossTasks returns a layout without rows.
-func acrossTasks(tasks []string, anchor, caption string, before ...string) *layout {
-	t := &layout{doc.Table{Anchor: anchor, Caption: caption + " Bold marks the best of a column, separately for ours and the paper's.", Head: append(before, "Method", "Source")}, tasks}
+// acrossTasks returns a table without rows, with a column for each task after those of
+// before, the method and the source.
+func acrossTasks(tasks []string, anchor, caption string, before ...string) doc.Table {
+	t := doc.Table{Anchor: anchor, Caption: caption + " Bold marks the best of a column, separately for ours and the paper's.", Head: append(before, "Method", "Source")}
 	for _, task := range tasks {
 		t.Head = append(t.Head, words.Task(task))
 	}
 	return t
 }
 
-// rows adds the rows of methods, whose first fields are before. cell returns the numbers of
-// ours and of the paper, nil for what does not exist. The best number is the largest, or
-// with lower the smallest.
-func (t *layout) rows(before []string, methods []infer.Number, lower bool, title func(infer.Number) string, cell func(task string, method infer.Number) (ours, paper doc.Field)) {
-	var ours, theirs []int
-	first := len(before) + 2
+// addMethods adds a row of ours and one of the paper's for each method, whose first fields
+// are before. cell returns the numbers of a method on a task. The best number is the
+// largest, or with lower the smallest.
+func addMethods(t *doc.Table, tasks, before []string, methods []infer.Number, lower bool, cell func(task string, method infer.Number) (ours, paper doc.Field)) {
+	var pairs [][2][]doc.Field
 	for _, m := range methods {
-		var rows [2][]doc.Field
+		var pair [2][]doc.Field
 		for i, source := range []string{infer.Ours, infer.Paper} {
-			for _, text := range append(slices.Clone(before), title(m), source) {
-				rows[i] = append(rows[i], doc.Words(text))
+			for _, text := range append(slices.Clone(before), titled(m), source) {
+				pair[i] = append(pair[i], doc.Words(text))
 			}
 		}
-		for _, task := range t.tasks {
+		for _, task := range tasks {
 			a, b := cell(task, m)
-			rows[0], rows[1] = append(rows[0], a), append(rows[1], b)
+			pair[0], pair[1] = append(pair[0], a), append(pair[1], b)
 		}
-		if !anyNumber(rows[0][first:]) {
-			continue
-		}
-		ours, t.Rows = append(ours, len(t.Rows)), append(t.Rows, rows[0])
-		if anyNumber(rows[1][first:]) {
-			theirs, t.Rows = append(theirs, len(t.Rows)), append(t.Rows, doc.Mute(rows[1]))
-		}
+		pairs = append(pairs, pair)
 	}
-	doc.Best(t.Rows, ours, first, lower)
-	doc.Best(t.Rows, theirs, first, lower)
-}
-
-// anyNumber reports whether one of the fields has a number.
-func anyNumber(fields []doc.Field) bool {
-	return slices.ContainsFunc(fields, func(f doc.Field) bool { return f.Text != words.None })
+	t.AddPairs(pairs, len(before)+2, lower)
 }
 
 // crossTable has the success of every method on all tasks, averaged over tiers, with the
@@ -152,14 +130,14 @@ func (r *Report) crossTable(g infer.Group) doc.Table {
 	for _, arm := range infer.ArmsOf(g.Main()) {
 		methods = append(methods, infer.Number{Of: arm})
 	}
-	t.rows(nil, methods, false, func(m infer.Number) string { return words.Arm(m.Of) }, func(task string, m infer.Number) (ours, paper doc.Field) {
+	addMethods(&t, tasks, nil, methods, false, func(task string, m infer.Number) (ours, paper doc.Field) {
 		b := of[solver][task]
 		if b == nil {
 			return doc.Missing(), doc.Missing()
 		}
 		return shown(r.Success(b, m.Of, infer.Mean), spread), shown(r.paperMean(b, m.Of), rate)
 	})
-	return t.Table
+	return t
 }
 
 // paperMean returns the paper's mean of an arm over those of its tiers that a block has.
@@ -191,50 +169,43 @@ func (r *Report) analysed() (tasks []string, methods []infer.Number) {
 }
 
 // measuredOn returns a number of a method on a task, over its training seeds, and the
-// paper's, or nil.
+// paper's, or nil. A number may be a change.
 func (r *Report) measuredOn(task, what string, method infer.Number) (ours, paper *infer.Number) {
+	there := infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: task}, Of: method.Of}
 	for _, m := range byMethod(r.Checkpoints(task)) {
 		if m.Of == method.Of && m.Settings == method.Settings {
-			m.What, m.Minus = what, method.Minus
+			if m.What = what; strings.HasSuffix(what, "_change") {
+				m.Minus, there.Minus = changedFrom(r.Table, infer.Ours), changedFrom(r.Table, infer.Paper)
+			}
 			ours = r.Find(m)
 		}
 	}
-	return ours, r.Find(infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: task}, Of: method.Of, Minus: method.Minus})
-}
-
-// titled returns the title of a method whose settings may differ from others'.
-func titled(m infer.Number) string {
-	if m.Settings != "" {
-		return words.Arm(m.Of) + ", " + m.Settings
-	}
-	return words.Arm(m.Of)
+	return ours, r.Find(there)
 }
 
 // alignmentTable has the alignment of latent and state distances on all tasks.
 func (r *Report) alignmentTable() doc.Table {
 	tasks, methods := r.analysed()
 	t := acrossTasks(tasks, "alignment", "Alignment of latent and state distances (Spearman's ρ), mean ± SD over training seeds if there are several, as the paper's table tab:heldout-corr.")
-	t.rows(nil, methods, false, titled, func(task string, m infer.Number) (doc.Field, doc.Field) {
+	addMethods(&t, tasks, nil, methods, false, func(task string, m infer.Number) (doc.Field, doc.Field) {
 		ours, paper := r.measuredOn(task, infer.Spearman, m)
 		return shown(ours, spreadOf(2)), shown(paper, decimals(2))
 	})
-	return t.Table
+	return t
 }
 
 // rolloutOverTasks has the quality of predictions on all tasks, with the change against the
 // baseline.
 func (r *Report) rolloutOverTasks() doc.Table {
 	tasks, methods := r.analysed()
-	base := results.Arm{Method: model.Baseline}
-	t := acrossTasks(tasks, "rollouts", "Quality of predictions, mean ± SD over training seeds if there are several, and in parentheses the change against "+words.Arm(base)+
+	t := acrossTasks(tasks, "rollouts", "Quality of predictions, mean ± SD over training seeds if there are several, and in parentheses the change against "+words.Arm(r.Baseline)+
 		" of the same seed, as the paper's table tab:rollout-probe: lower errors and higher τ are better.", "Measure")
 	for _, measure := range []struct {
 		title, what string
 		lower       bool
 	}{{"Rollout error", infer.RolloutError, true}, {"Kendall's τ", infer.Tau, false}} {
-		t.rows([]string{measure.title}, methods, measure.lower, titled, func(task string, m infer.Number) (doc.Field, doc.Field) {
+		addMethods(&t, tasks, []string{measure.title}, methods, measure.lower, func(task string, m infer.Number) (doc.Field, doc.Field) {
 			ours, paper := r.measuredOn(task, measure.what, m)
-			m.Minus = base
 			change, published := r.measuredOn(task, measure.what+"_change", m)
 			field := func(n, change *infer.Number) doc.Field {
 				f := shown(n, spreadOf(4))
@@ -246,7 +217,7 @@ func (r *Report) rolloutOverTasks() doc.Table {
 			return field(ours, change), field(paper, published)
 		})
 	}
-	return t.Table
+	return t
 }
 
 // fullTable has all of the paper's solvers on one task.
@@ -254,21 +225,19 @@ func (r *Report) fullTable(g infer.Group, task string) doc.Table {
 	t := doc.Table{Anchor: task + "-full", Head: slices.Concat([]string{"Solver", "Method", "Source"}, infer.PaperTiers, []string{"Mean"}),
 		Caption: fmt.Sprintf("%s: success (%%), mean ± SD over training seeds if there are several, otherwise over sets, as the paper's table tab:full-%s; there six sets of 100 episodes, five of MPPI. The paper's mean is over the tiers that this folder has. Bold marks the best of a solver's column, separately for ours and the paper's.", words.Task(task), task)}
 	for _, solver := range infer.PaperSolvers {
-		t.Rows = append(t.Rows, r.paperRows(g, task, solver)...)
+		t.AddPairs(r.paperPairs(g, task, solver), 3, false)
 	}
 	return t
 }
 
-// paperRows returns rows for the arms of a task and solver that the paper has: ours, and
-// then the paper's. If the folder lacks tiers, the paper's mean is over the same tiers as
-// ours, because the tiers differ widely in success.
-func (r *Report) paperRows(g infer.Group, task, solver string) (rows [][]doc.Field) {
+// paperPairs returns rows for the arms of a task and solver that the paper has, ours and the
+// paper's. If the folder lacks tiers, the paper's mean is over the same tiers as ours,
+// because the tiers differ widely in success.
+func (r *Report) paperPairs(g infer.Group, task, solver string) (pairs [][2][]doc.Field) {
 	for _, b := range g.Blocks {
 		if b.Task != task || b.Solver != solver {
 			continue
 		}
-		var ours, theirs []int // indices of rows
-		first := len(rows)
 		for _, arm := range b.Names() {
 			published := infer.Number{What: infer.Success, Source: infer.Paper, Place: infer.Place{Task: task, Solver: solver, Tier: infer.Mean}, Of: arm}
 			if r.Find(published) == nil {
@@ -277,19 +246,15 @@ func (r *Report) paperRows(g infer.Group, task, solver string) (rows [][]doc.Fie
 			row := func(source string) []doc.Field {
 				return []doc.Field{doc.Words(words.Solver(solver)), doc.Words(words.Arm(arm)), doc.Words(source)}
 			}
-			here, there := row(infer.Ours), row(infer.Paper)
+			ours, paper := row(infer.Ours), row(infer.Paper)
 			for _, tier := range infer.PaperTiers {
 				published.Tier = tier
-				here, there = append(here, shown(r.Success(b, arm, tier), spread)), append(there, shown(r.Find(published), spread))
+				ours, paper = append(ours, shown(r.Success(b, arm, tier), spread)), append(paper, shown(r.Find(published), spread))
 			}
-			here, there = append(here, shown(r.Success(b, arm, infer.Mean), spread)), append(there, shown(r.paperMean(b, arm), rate))
-			ours, theirs = append(ours, len(rows)-first), append(theirs, len(rows)-first+1)
-			rows = append(rows, here, doc.Mute(there))
+			pairs = append(pairs, [2][]doc.Field{append(ours, shown(r.Success(b, arm, infer.Mean), spread)), append(paper, shown(r.paperMean(b, arm), rate))})
 		}
-		doc.Best(rows[first:], ours, 3, false)
-		doc.Best(rows[first:], theirs, 3, false)
 	}
-	return rows
+	return pairs
 }
 
 // gaps names what the paper's table of a task has and the folder lacks, in one line.

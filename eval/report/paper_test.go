@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/eval/infer"
 	"scalewm/eval/report/doc"
 	"scalewm/eval/results"
 	"scalewm/eval/results/resultstest"
@@ -112,5 +113,19 @@ func TestCommands(t *testing.T) {
 	has(t, markdown(r.toMake()), "- `run --tasks pusht,reacher,cube,tworoom,pointmaze --methods lewm,scale,aux,dinowm --backbone FILE --")
 	if text := markdown(r.factorGaps()); strings.Contains(text, "--planner-noise") {
 		t.Errorf("a factor that is varied:\n%s", text)
+	}
+}
+
+// With another baseline every difference and change of ours is against it. The paper's
+// changes stay those against LeWM.
+func TestBaseline(t *testing.T) {
+	r, err := Of(eightSeeds(t, results.CEM), infer.Options{Baseline: aux})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, r.lead(), "LeWM − Aux, with training seeds as the unit: Reacher −")
+	has(t, markdown(r.rolloutOverTasks()), "against Aux of the same seed", "| Rollout error | Aux | ours | 0.3350 ± 0.0245 |", "| Rollout error | SCALE | paper | **0.1548 (−14.6 %)** |", "| Rollout error | SCALE | ours | 0.2350 ± 0.0245 (−")
+	if len(r.claims()) != 0 || len(r.JSON().Claims) != 0 {
+		t.Error("claims about LeWM without LeWM as the baseline")
 	}
 }

@@ -210,8 +210,8 @@ func TestHTMLIsSelfContained(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if n := strings.Count(page, "<svg") - strings.Count(page, `class="swatch `); n != 1+1+3+3+3+5 {
-		t.Errorf("%d figures, want compute, forest, 3 of disagreement, 3 of sets, 3 of steps, 5 of training", n)
+	if n := strings.Count(page, "<svg") - strings.Count(page, `class="swatch `); n != 1+1+3+3+5 {
+		t.Errorf("%d figures, want compute, forest, 3 of sets, 3 of steps, 5 of training", n)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/eval/words"
-	"scalewm/model"
 )
 
 // robust returns the sections on what the paper does not say: how much its comparison
@@ -60,7 +59,7 @@ func (r *Report) seedCounts(g infer.Group) doc.Table {
 		comparison, source, text("Seed", func(n infer.Number) string { return strconv.Itoa(*n.Seed) }), number("Averages led", "averages_led", whole), number("of", "averages_led", count))
 	v.Fold = "Averages led, by training seed"
 	for _, c := range infer.ArmPairs(g.Blocks) {
-		if c[0].Floor() || c[1].Entry().Name != model.Baseline {
+		if c[0].Floor() || c[1].Method != r.Baseline.Method {
 			continue
 		}
 		// The published counts have the source Paper for one seed and Authors for the

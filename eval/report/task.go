@@ -33,8 +33,8 @@ func (r *Report) tasks() (out []doc.Section) {
 	return out
 }
 
-// block returns the sections of a block: success by tier, paired differences, episodes
-// on which methods disagree, the scatter over sets or seeds, and steps to success.
+// block returns the sections of a block: success by tier, paired differences, the scatter
+// over sets or seeds, and steps to success.
 func (r *Report) block(b *infer.Block) []doc.Section {
 	anchor, key := anchorOf(b.Place), r.legend(infer.ArmsOf(r.Blocks))
 	var spread, steps []template.HTML
@@ -68,7 +68,6 @@ func (r *Report) block(b *infer.Block) []doc.Section {
 			Caption: "Same episodes, same planner noise, different model: each difference is taken episode by episode. In points, with 95 % intervals."},
 			r.pairTable(b), note("On these pairs", notes))
 	}
-	add("Where the methods disagree", "disagree", doc.Figure{Caption: "Episodes that only one of the two methods solves. A paired test depends on these alone.", Panels: r.discordFigures(b)})
 	add(title, "sets", doc.Figure{Caption: dots, Panels: spread})
 	add("Steps to success", "steps", doc.Figure{Caption: "Share of the episodes that are solved within k environment steps.", Panels: steps, Legend: key})
 	return out

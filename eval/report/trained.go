@@ -21,68 +21,59 @@ var publishedOn = map[string]published{"pusht": {139_330, 18_685}, "reacher": {1
 // training, and what the paper trained on these tasks. Without it a reader would take a
 // result of small models for one about the paper's.
 func (r *Report) trainings() doc.Text {
-	type line struct {
-		text  string
-		arms  string
-		tasks []string
+	type checkpoints struct {
+		task string
+		arm  results.Arm
 	}
-	var lines []line
-	paper := "ViT-Tiny at 224 px, 18 M parameters, 1 training seed;"
-	for _, task := range infer.Tasks(r.Blocks) {
-		arms := map[string][]string{} // names of arms by the text about them
-		var texts []string            // in the order of the arms
-		for _, arm := range infer.ArmsOf(r.Blocks) {
-			text := r.trainingOf(task, arm)
-			if text == "" {
+	texts, seeds := map[checkpoints][]string{}, map[checkpoints]map[int]bool{}
+	for _, b := range r.Blocks {
+		for _, a := range b.Arms {
+			if !a.Plans() || a.Floor() {
 				continue
 			}
-			if arms[text] == nil {
-				texts = append(texts, text)
+			c := checkpoints{b.Task, a.Arm}
+			if seeds[c] == nil {
+				seeds[c] = map[int]bool{}
 			}
-			arms[text] = append(arms[text], words.Arm(arm))
+			if text := r.training(b.Task, r.Trained[a.Weights]); !slices.Contains(texts[c], text) {
+				texts[c] = append(texts[c], text)
+			}
+			seeds[c][a.Seed] = true
 		}
-		for _, text := range texts {
-			names := words.Listing(arms[text])
-			at := slices.IndexFunc(lines, func(l line) bool { return l.text == text && l.arms == names })
-			if at < 0 {
-				at, lines = len(lines), append(lines, line{text: text, arms: names})
+	}
+	t, lines := doc.Text{Style: "trained"}, map[string][]string{} // tasks by line
+	paper := "ViT-Tiny at 224 px, 18 M parameters, 1 training seed;"
+	var order []string // of the lines
+	for _, task := range infer.Tasks(r.Blocks) {
+		arms := map[string][]string{} // names by the text about them
+		var all []string
+		for _, arm := range infer.ArmsOf(r.Blocks) {
+			if c := (checkpoints{task, arm}); seeds[c] != nil {
+				text := words.Listing(texts[c]) + ", " + words.Count(len(seeds[c]), "training seed")
+				if arms[text] == nil {
+					all = append(all, text)
+				}
+				arms[text] = append(arms[text], words.Arm(arm))
 			}
-			lines[at].tasks = append(lines[at].tasks, words.Task(task))
+		}
+		for _, text := range all {
+			line := words.Listing(arms[text]) + ": " + text
+			if lines[line] == nil {
+				order = append(order, line)
+			}
+			lines[line] = append(lines[line], words.Task(task))
 		}
 		if p, is := publishedOn[task]; is {
 			paper += fmt.Sprintf(" %s %s steps, %s episodes;", words.Task(task), words.Thousands(p.steps), words.Thousands(p.episodes))
 		}
 	}
-	t := doc.Text{Style: "trained"}
-	for _, l := range lines {
-		t.Items = append(t.Items, doc.Item{Name: "Trained on " + words.Listing(l.tasks), Text: l.arms + ": " + l.text})
+	for _, line := range order {
+		t.Items = append(t.Items, doc.Item{Name: "Trained on " + words.Listing(lines[line]), Text: line})
 	}
-	if len(lines) > 0 {
+	if len(order) > 0 {
 		t.Items = append(t.Items, doc.Item{Name: "The paper", Text: paper[:len(paper)-1]})
 	}
 	return t
-}
-
-// trainingOf describes the trainings of an arm on a task, with the number of training
-// seeds. It is "" if the arm was not trained or is not there.
-func (r *Report) trainingOf(task string, arm results.Arm) string {
-	var all []string
-	seeds := map[int]bool{}
-	for _, b := range r.Blocks {
-		for _, a := range b.Arms {
-			if b.Task != task || a.Arm != arm || !arm.Plans() || arm.Floor() {
-				continue
-			}
-			seeds[a.Seed] = true
-			if text := r.training(task, r.Trained[a.Weights]); !slices.Contains(all, text) {
-				all = append(all, text)
-			}
-		}
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return words.Listing(all) + ", " + words.Count(len(seeds), "training seed")
 }
 
 // training describes a training and its data. What is unknown is said to be unknown.

@@ -142,18 +142,38 @@ func Embolden(row []Field) []Field {
 	return row
 }
 
-// Best makes the best of each column from first on bold, among some of the rows: the largest
-// or, with lower, the smallest. Numbers are compared as printed, so that all of several
-// equal ones are bold.
-func Best(rows [][]Field, among []int, first int, lower bool) {
-	for column := first; len(among) > 0 && column < len(rows[among[0]]); column++ {
+// AddPairs adds pairs of rows: one, and muted the row that it is compared with. Their fields
+// from first on are numbers, and rows without any are left out. The best number of a column
+// is bold, separately for both kinds of rows: the largest or, with lower, the smallest.
+func (t *Table) AddPairs(pairs [][2][]Field, first int, lower bool) {
+	var kinds [2][][]Field
+	for _, pair := range pairs {
+		for i, row := range pair {
+			if !slices.ContainsFunc(row[first:], func(f Field) bool { return !math.IsNaN(f.Sort) }) {
+				break
+			}
+			if i == 1 {
+				Mute(row)
+			}
+			kinds[i], t.Rows = append(kinds[i], row), append(t.Rows, row)
+		}
+	}
+	for _, rows := range kinds {
+		embolden(rows, first, lower)
+	}
+}
+
+// embolden makes the best number of each column from first on bold, in place. Numbers are
+// compared as printed, so that all of several equal ones are bold.
+func embolden(rows [][]Field, first int, lower bool) {
+	for column := first; len(rows) > 0 && column < len(rows[0]); column++ {
 		var best *Field
-		for _, i := range among {
+		for i := range rows {
 			if f := &rows[i][column]; !math.IsNaN(f.Sort) && (best == nil || (f.Sort < best.Sort) == lower && f.Sort != best.Sort) {
 				best = f
 			}
 		}
-		for _, i := range among {
+		for i := range rows {
 			rows[i][column].Bold = best != nil && rows[i][column].number() == best.number()
 		}
 	}

@@ -256,6 +256,86 @@ func Compact(v float64) string {
 // XY returns the point (x, y).
 func XY(x, y float64) Point { return Point{x, y} }
 
+// Curve is a line of a plot through points of values, with its CSS classes. A point with a
+// NaN interrupts it.
+type Curve struct {
+	Class  string
+	Points []Point
+}
+
+// Plot is a plot of curves.
+type Plot struct {
+	Label          string // describes the figure for screen readers
+	Head, Base     string // titles of the y and the x axis
+	W, H           float64
+	X, Y           Axis
+	XTicks, YTicks int // numbers of ticks; 0: as ValueTicks has them
+	Curves         []Curve
+}
+
+// HTML returns the plot as an element of the page.
+func (p Plot) HTML() template.HTML {
+	panel := NewPanel(p.W, p.H, p.X, p.Y)
+	ticks := func(a Axis, n int) []float64 {
+		if n == 0 {
+			return a.ValueTicks()
+		}
+		return a.Ticks(n)
+	}
+	panel.Head(p.Head)
+	panel.YGrid(ticks(panel.Y, p.YTicks), Compact)
+	panel.XTicks(ticks(panel.X, p.XTicks), Compact)
+	panel.Base(p.Base)
+	for _, c := range p.Curves {
+		var ps []Point
+		for _, q := range c.Points {
+			ps = append(ps, panel.At(q.X, q.Y))
+		}
+		panel.Polyline(ps, c.Class)
+	}
+	return panel.SVG.HTML(p.Label)
+}
+
+// Bar is a bar of a figure. What is NaN is not drawn.
+type Bar struct {
+	Value, Lo, Hi float64 // the height, and an interval around it
+	Across        float64 // height of a line across the bar, for comparison
+	Class         string
+}
+
+// BarGroup is a group of adjacent bars with a label below.
+type BarGroup struct {
+	Label string
+	Bars  []Bar
+}
+
+// Bars draws groups of bars. Heights are limited to the y axis, and a negative value has no
+// bar. The label describes the figure for screen readers.
+func Bars(head, label string, y Axis, groups []BarGroup) template.HTML {
+	p := NewPanel(330, 220, Axis{Lo: 0, Hi: float64(len(groups))}, y)
+	p.Head(head)
+	p.YGrid(p.Y.Ticks(5), Compact)
+	p.Line(Point{p.X.From, p.Y.At(0)}, Point{p.X.To, p.Y.At(0)}, "axis")
+	for i, group := range groups {
+		// A group has unit width, of which its bars share 0.8.
+		width := 0.8 / float64(len(group.Bars))
+		for k, bar := range group.Bars {
+			from := float64(i) + 0.1 + width*float64(k)
+			if bar.Value >= 0 {
+				p.Rect(p.At(from+0.04*width, min(bar.Value, y.Hi)), p.At(from+0.9*width, 0), "bar "+bar.Class)
+			}
+			if !math.IsNaN(bar.Lo) && !math.IsNaN(bar.Hi) {
+				p.Line(p.At(from+width/2, max(bar.Lo, y.Lo)), p.At(from+width/2, min(bar.Hi, y.Hi)), "axis")
+			}
+			if !math.IsNaN(bar.Across) {
+				p.Line(p.At(from-0.02*width, bar.Across), p.At(from+0.96*width, bar.Across), "paperline")
+			}
+		}
+		p.Text(Point{p.X.At(float64(i) + 0.5), p.Y.From + 16}, "tick mid", group.Label)
+	}
+	return p.HTML(label)
+}
+
 // EndLabel is the name of a line, drawn at its right end.
 type EndLabel struct {
 	Y            float64

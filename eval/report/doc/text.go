@@ -3,6 +3,7 @@ package doc
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -317,6 +318,22 @@ func csvEscape(s string) string {
 		return s
 	}
 	return "'" + s
+}
+
+// JSONLines writes a list as JSON with one line for each element.
+func JSONLines[T any](b *bytes.Buffer, list []T) error {
+	before := "[\n  "
+	for _, x := range list {
+		line, err := json.Marshal(x)
+		if err != nil {
+			return err
+		}
+		b.WriteString(before)
+		b.Write(line)
+		before = ",\n  "
+	}
+	b.WriteString("\n ]")
+	return nil
 }
 
 // Plain returns a table for a terminal, in columns that are aligned with spaces.
