@@ -207,3 +207,25 @@ func TestStates(t *testing.T) {
 	}
 	near(t, "difference", *find(t, table, Number{What: StateDiff, Place: Place{Task: "tworoom"}, Of: arm(scale)}).Value, 20, 1e-9)
 }
+
+// The changes in the paper's table of rollouts (tab:rollout-probe), which rounds the errors
+// they are computed from: -21.0 % and +704.9 % on Push-T, and +.170 where LeWM's τ is near 0.
+func TestPublishedChanges(t *testing.T) {
+	table := empty(&results.Contents{})
+	table.publish()
+	for _, c := range []struct {
+		what, task, of string
+		want, within   float64
+		unit           string
+	}{
+		{RolloutError, "pusht", scale, -21, .2, "%"},
+		{RolloutError, "pusht", "dinowm", 704.9, 1, "%"},
+		{Tau, "pusht", scale, 7.4, .05, "%"},
+		{Tau, "pointmaze", scale, .17, .001, ""},
+	} {
+		n := find(t, table, Number{What: c.what + "_change", Source: Paper, Place: Place{Task: c.task}, Of: arm(c.of), Minus: arm(lewm)})
+		if near(t, c.what+" on "+c.task, *n.Value, c.want, c.within); n.Unit != c.unit {
+			t.Errorf("%s on %s in %q", c.what, c.task, n.Unit)
+		}
+	}
+}
