@@ -38,8 +38,8 @@ func (t *Table) tuning() {
 	groups := map[results.Spec][]results.Cell{}
 	for _, c := range t.Tuning {
 		s := c.Spec
-		if s.Solver != results.MPPI || s.Temperature <= 0 {
-			continue // no cell of Tune
+		if s.Solver != results.MPPI || !(s.Temperature > 1e-6 && s.Temperature < 1e6) {
+			continue // no cell of Tune, or one that no figure can show
 		}
 		s.Temperature, s.Tier, s.Candidates, s.Iterations, s.Elites = 0, "", 0, 0, 0
 		groups[s] = append(groups[s], c)
@@ -70,17 +70,17 @@ func (t *Table) tuning() {
 
 // atTemperature returns the success of cells at a temperature x, one for each tier.
 func (t *Table) atTemperature(x float64, cells []results.Cell, arm results.Arm, seed int) Number {
-	s, hits := cells[0].Spec, 0
+	s, n, percent := cells[0].Spec, max(len(cells[0].Result.Rows), 1), 0.0
 	for _, c := range cells {
-		hits += c.Result.Hits()
+		percent += c.Result.Rate()
 	}
-	mean, n := float64(hits)/float64(len(cells)), float64(s.Episodes)
-	iv := stats.Wilson(mean, n, 0.95)
+	percent /= float64(len(cells))
+	iv := stats.Wilson(min(percent/100, 1)*float64(n), float64(n), 0.95)
 	chosen := slices.ContainsFunc(t.Blocks, func(b *Block) bool {
 		return b.Main == nil && b.Task == s.Task && b.Solver == results.MPPI && b.settings.value[temperatureKey] == number(x)
 	})
 	out := Number{What: TuningSuccess, Place: Place{Task: s.Task, Solver: results.MPPI, Tier: Mean, Set: s.Set, Settings: fmt.Sprintf("temperature %g", x)},
-		Of: arm, Seed: &seed, N: s.Episodes, Unit: "episode", From: ids(cells), How: &Tuning{x, chosen}}
+		Of: arm, Seed: &seed, N: n, Unit: "episode", From: ids(cells), How: &Tuning{x, chosen}}
 	slices.SortFunc(out.From, strings.Compare)
-	return out.put(Estimate{100 * mean / n, 100 * iv.Lo, 100 * iv.Hi})
+	return out.put(Estimate{percent, 100 * iv.Lo, 100 * iv.Hi})
 }
