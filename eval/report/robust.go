@@ -27,7 +27,7 @@ func (r *Report) robust() []doc.Section {
 	add("How many seeds and episodes an effect needs", "power", r.powerTable(g))
 	out = append(out, r.temperature()...)
 	add("Where the variance comes from", "sources", r.sourceTable(g))
-	add("One factor at a time", "factors", r.factorTable(), r.tierReadings(), r.factorGaps())
+	add("One factor at a time", "factors", r.factorTable(), r.precisionTable(), r.tierReadings(), r.factorGaps())
 	add("Without starts that are solved already", "presolved", r.freshTable())
 	return out
 }
@@ -181,6 +181,16 @@ func (r *Report) factorTable() doc.Table {
 
 // factorRow describes the numbers of one side of a comparison of factors.
 func factorRow(n *infer.Number) infer.Number { return infer.Number{Source: n.Source, Place: n.Place} }
+
+// precisionTable compares each arm that was planned in bf16 and in fp32 with itself.
+func (r *Report) precisionTable() doc.Table {
+	v := r.view("precisions", "Plans in bf16 compared with plans in fp32: success in bf16 minus that of the same model on the same episodes in fp32, in points.",
+		task, solver, tier, method, number("Episodes", infer.PrecisionDiff, count), number("Difference", infer.PrecisionDiff, points), number("95 % interval", infer.PrecisionDiff, interval), number("p", infer.PrecisionDiff, pvalue))
+	for _, n := range r.Where(infer.PrecisionDiff, func(*infer.Number) bool { return true }) {
+		v.row(row(n))
+	}
+	return v.Table
+}
 
 // tierReadings compares T2 as the authors ran it (150 candidates, 15 iterations) with
 // T2 as the paper prints it (100 and 20).

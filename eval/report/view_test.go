@@ -322,3 +322,19 @@ func TestColours(t *testing.T) {
 		t.Errorf("%d arms, want 8", len(seen))
 	}
 }
+
+// LeWM at T3 solves one episode of 30 more in bf16 than in fp32 (see TestPrecisions of infer).
+func TestPrecisionTable(t *testing.T) {
+	planned := func(plans []resultstest.Plan, precision string) []results.Cell {
+		return resultstest.Cells(t, plans, func(c *results.Cell) {
+			if c.Spec.Solver != "" {
+				c.Spec.Precision = precision
+			}
+		})
+	}
+	r := ofCells(t, append(planned(resultstest.HandPlan, "bf16"), planned([]resultstest.Plan{resultstest.P(resultstest.LeWM, "T3", 6, 7, 8)}, "fp32")...))
+	has(t, markdown(r.precisionTable()), "| Two-Room | CEM | T3 | LeWM | 30 | +3.3 |")
+	if complete := complete(t).precisionTable(); len(complete.Rows) > 0 {
+		t.Errorf("rows without a second precision: %v", complete.Rows)
+	}
+}
