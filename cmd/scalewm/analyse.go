@@ -283,8 +283,8 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	if j.Data, err = eval.NewData(file, task, rules); err == nil {
 		j.Arm, err = pipeline.ArmOf(dir, task)
 	}
-	if err == nil && slices.Contains(names, results.DynamicsAnalysis) {
-		j.Film, err = pipeline.MissingFilm(a.out, task, pipeline.Label(task, j.Arm), results.Imagined, false, l.Note)
+	if err == nil {
+		j.Films, err = pipeline.MissingFilms(a.out, task, pipeline.Label(task, j.Arm), names, l.Note)
 	}
 	if err != nil {
 		return r, err
@@ -352,6 +352,14 @@ func (t tables) print(out io.Writer) error {
 	table(mean, "Probes of the task state, mean R2 over its components", "probe\tcomponents\tR2\tSD", func(result any) {
 		r := result.(results.ProbeLine)
 		line(r.Probe, fmt.Sprint(r.K), number(r.R2, 4), number(r.SD, 4))
+	})
+	table(t[results.LeverageAnalysis], "Metric leverage: what weighs in the planning cost", "due to the state\tin its readout\tfirst 2λ\tR2 from each alone", func(result any) {
+		r := result.(results.Leverage)
+		var weight, r2 []string
+		for k := range r.Components[:min(3, len(r.Components), len(r.R2))] {
+			weight, r2 = append(weight, fmt.Sprintf("%.4g", r.Components[k])), append(r2, number(r.R2[k], 3))
+		}
+		line(fmt.Sprintf("%.4f", r.Explained), fmt.Sprintf("%.4f", r.Readout), strings.Join(weight, " "), strings.Join(r2, " "))
 	})
 	table(t[results.RolloutAnalysis], "Predictions of 25 steps compared with the simulator", "starts\terror\ttau\tencoded against physical\tin all", func(result any) {
 		r := result.(results.Rollout)

@@ -18,7 +18,7 @@ import (
 
 // Names returns the names of the analyses.
 func Names() []string {
-	return []string{results.RankAnalysis, results.SpectrumAnalysis, results.ProbeAnalysis, results.RolloutAnalysis, results.DynamicsAnalysis, results.CostAnalysis}
+	return []string{results.RankAnalysis, results.SpectrumAnalysis, results.ProbeAnalysis, results.LeverageAnalysis, results.RolloutAnalysis, results.DynamicsAnalysis, results.CostAnalysis}
 }
 
 // Parse parses a comma-separated list of names, or "all" or "none". It drops repeated
@@ -42,6 +42,10 @@ func Parse(s string) (out []string, err error) {
 	return out, nil
 }
 
+// FilmTiers has the analyses that leave a film or a picture, with what replaces the tier
+// in its name.
+var FilmTiers = map[string]string{results.DynamicsAnalysis: results.Imagined, results.LeverageAnalysis: results.PairsTier}
+
 // Settings configures the rollout and cost analyses.
 type Settings struct {
 	Starts, Candidates int    // rollouts: number of starts, and of candidates per start
@@ -63,7 +67,9 @@ type Job struct {
 	Settings
 	Device     string // kind of the device that the model is loaded on
 	Checkpoint string // folder of the checkpoint
-	Film       string // path of a film of predictions to write during dynamics; "" for none
+	// Films has the path of the film or picture that an analysis writes, by its name. No cell
+	// depends on it.
+	Films map[string]string
 }
 
 // measurement is a job whose model has been loaded.
@@ -135,8 +141,10 @@ func (j Job) Load(store cell.Store, names []string) (r results.Results, missing 
 // is something to compute. The analyses of latents share one encoding of the sample.
 func Run(ctx context.Context, store cell.Store, j Job, names []string, load func() (model.World, error)) (r results.Results, computed int, err error) {
 	r, missing, err := j.Load(store, names)
-	if j.Film != "" && !slices.Contains(missing, results.DynamicsAnalysis) {
-		missing = append(missing, results.DynamicsAnalysis) // computes the film, and the same cell again
+	for _, name := range names {
+		if j.Films[name] != "" && !slices.Contains(missing, name) {
+			missing = append(missing, name) // computes the film, and the same cell again
+		}
 	}
 	if err != nil || len(missing) == 0 {
 		return r, 0, err
@@ -196,6 +204,8 @@ func (j measurement) measure(ctx context.Context, name string, shared **latents,
 		r.Rank, err = (*shared).rank()
 	case results.SpectrumAnalysis:
 		r.Spectrum, err = (*shared).spectrum()
+	case results.LeverageAnalysis:
+		r.Leverage, err = (*shared).leverage(j.Films[name])
 	default:
 		r.Probe, err = (*shared).probe()
 	}

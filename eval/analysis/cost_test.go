@@ -9,13 +9,14 @@ import (
 	"scalewm/eval/results"
 )
 
-// Only the cost of a model with a frozen encoder has a new version, and so a new id.
+// Only alignments and the cost of a model with a frozen encoder have a new version, and so
+// a new id.
 func TestVersions(t *testing.T) {
 	j := Job{Job: eval.Job{Data: new(eval.Data), Task: envs.Task{Spec: new(envs.Spec)}}}
 	for _, c := range []struct {
 		backbone, analysis string
 		want               int
-	}{{"", results.CostAnalysis, 1}, {"b", results.RankAnalysis, 1}, {"b", results.CostAnalysis, 2}} {
+	}{{"", results.CostAnalysis, 1}, {"b", results.SpectrumAnalysis, 1}, {"b", results.CostAnalysis, 2}, {"", results.RankAnalysis, 2}} {
 		j.Arm.Backbone = c.backbone
 		if s := j.Spec(c.analysis); s.Schema != c.want || s.Outdated() {
 			t.Errorf("%+v: schema %d", c, s.Schema)

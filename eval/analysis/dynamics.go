@@ -74,12 +74,12 @@ func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
 		out.PerBlock = append(out.PerBlock, b)
 		imagined = append(imagined, nearest(z, own[:width]))
 	}
-	if j.Film == "" {
+	if j.Films[results.DynamicsAnalysis] == "" {
 		return out, nil
 	}
 	f, err := j.film(c, imagined)
 	if err == nil {
-		err = f.Save(j.Film)
+		err = f.Save(j.Films[results.DynamicsAnalysis])
 	}
 	return out, err
 }

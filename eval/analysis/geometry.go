@@ -4,6 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/color/palette"
+	"image/draw"
+	"image/gif"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +17,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/dataset/rng/torch"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/geometry"
@@ -211,6 +218,77 @@ func (l *latents) scores(probe string, k int, r2, sd []float64) (out []results.P
 		out = append(out, s)
 	}
 	return out
+}
+
+// leverage returns the metric leverage of the components and of the state's readout, and
+// pairs of frames whose distances disagree. It writes their picture to a path, unless
+// that is "".
+func (l *latents) leverage(picture string) (*results.Leverage, error) {
+	p, err := l.components()
+	if err != nil {
+		return nil, err
+	}
+	out := &results.Leverage{N: l.z.N, Components: p.Leverage()}
+	for k := range out.Components {
+		r2, err := p.LinearOfOne(l.q, l.Order, k)
+		if err != nil {
+			return nil, err
+		}
+		out.R2 = append(out.R2, results.Number(meanOf(r2)))
+	}
+	if out.Readout, err = p.Readout(l.q, l.Order); err != nil {
+		return nil, err
+	}
+	if out.Explained, err = p.Explained(l.q); err != nil {
+		return nil, err
+	}
+	near, far := geometry.Compare(geometry.SquaredDistances(l.z, p), l.q, l.Episodes).Contrasts(shownPairs)
+	out.Near, out.Far = l.framePairs(near), l.framePairs(far)
+	if picture == "" {
+		return out, nil
+	}
+	return out, l.draw(picture, out.Near, out.Far)
+}
+
+// framePairs returns pairs of samples as pairs of frames.
+func (l *latents) framePairs(all []geometry.Contrast) []results.FramePair {
+	out := []results.FramePair{}
+	for _, c := range all {
+		out = append(out, results.FramePair{Rows: [2]int{l.Rows[c.Samples[0]], l.Rows[c.Samples[1]]}, Latent: c.Z, State: c.Q})
+	}
+	return out
+}
+
+// Layout of the picture of pairs: two lines of pairs, in pixels.
+const (
+	shownPairs = 3
+	frameEdge  = 96
+	frameGap   = 4 // between the frames of a pair, and the lines; pairs are three times as far apart
+)
+
+// draw writes a picture of lines of pairs as a GIF with a fixed palette, so that equal
+// pictures have equal bytes.
+func (l *latents) draw(path string, lines ...[]results.FramePair) error {
+	size := l.data.FrameSize()
+	stored, small, resize := make([]byte, 3*size*size), make([]byte, 3*frameEdge*frameEdge), dataset.NewResizer(size, frameEdge)
+	const pair = 2*frameEdge + 4*frameGap
+	img := image.NewPaletted(image.Rect(0, 0, shownPairs*pair-3*frameGap, len(lines)*(frameEdge+frameGap)-frameGap), palette.Plan9)
+	draw.Draw(img, img.Rect, image.White, image.Point{}, draw.Src)
+	for y, line := range lines {
+		for x, p := range line {
+			for k, row := range p.Rows {
+				if err := l.data.Frame(row, stored); err != nil {
+					return fmt.Errorf("drawing pairs of frames: %w", err)
+				}
+				resize.Resize(small, stored)
+				at := image.Pt(x*pair+k*(frameEdge+frameGap), y*(frameEdge+frameGap))
+				for i := range frameEdge * frameEdge {
+					img.Set(at.X+i%frameEdge, at.Y+i/frameEdge, color.RGBA{small[3*i], small[3*i+1], small[3*i+2], 255})
+				}
+			}
+		}
+	}
+	return safefile.Write(path, func(w io.Writer) error { return gif.Encode(w, img, nil) })
 }
 
 // meanOf returns the mean over the components that have an R2.

@@ -1,6 +1,6 @@
 // Package analysis measures properties of a checkpoint other than its success rate:
 //
-//   - rank, spectrum and probe: the geometry of its latents (package geometry) on the
+//   - rank, spectrum, probe and leverage: the geometry of its latents (package geometry) on the
 //     published sample of frames
 //   - rollout: its predictions of random actions, compared with the simulator
 //   - dynamics: its predictions of recorded actions, compared with stored frames

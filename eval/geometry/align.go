@@ -93,7 +93,7 @@ func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 		copy(all[2*i:], rho[:])
 		return nil
 	})
-	// A bootstrap sample in which all frames are copies of one has no correlation.
+	// A bootstrap sample in which all frames are copies of a few has no correlation.
 	all = slices.DeleteFunc(all[:draws], math.IsNaN)
 	if slices.Sort(all); len(all) > 0 {
 		a.Lo, a.Hi = stats.Quantile(all, 0.025), stats.Quantile(all, 0.975)
@@ -102,9 +102,8 @@ func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 }
 
 // spearman returns the rank correlation if each episode is present as often as drawn
-// says, or once if drawn is nil. A pair of frames then counts once for each pair of
-// their copies. A frame is not paired with its own copy. Float32 holds ranks below
-// 2^23 exactly, including half ranks of ties.
+// says, or once if drawn is nil. See weight for how often a pair counts. Float32 holds
+// ranks below 2^23 exactly, including half ranks of ties.
 func (d *Distances) spearman(drawn []int) float64 {
 	n := len(d.z.pairs)
 	zWeights := slices.Repeat([]float64{1}, n)
@@ -128,13 +127,26 @@ func (d *Distances) spearman(drawn []int) float64 {
 	return zq / math.Sqrt(zz*qq) // NaN for 0/0
 }
 
-// weights returns how often each pair counts, in ascending order of distance: the
-// product of the numbers of copies of its two episodes.
+// weights returns the weight of each pair, in ascending order of distance.
 func (d *Distances) weights(s sorted, drawn []int) (out []float64) {
 	for _, ends := range d.ends(s) {
-		out = append(out, float64(drawn[int(ends)/d.episodes]*drawn[int(ends)%d.episodes]))
+		out = append(out, float64(d.weight(drawn, int(ends))))
 	}
 	return out
+}
+
+// weight returns how often a pair counts in a bootstrap sample, given its episodes e and
+// f as the index e*episodes+f: once for each pair of their copies. Within an episode it
+// counts once for each copy. Two copies of one episode are not paired, because two
+// episodes of the population are never equal: with such pairs, short distances within
+// episodes would be twice as frequent as in the data, and the interval would not be
+// centred on the estimate.
+func (d *Distances) weight(drawn []int, ends int) int {
+	e, f := ends/d.episodes, ends%d.episodes
+	if e == f {
+		return drawn[e]
+	}
+	return drawn[e] * drawn[f]
 }
 
 // ends returns the episodes e and f of the two samples of each pair, as the index
@@ -221,7 +233,7 @@ func (r *resampler) spearman(drawn [2][]int) (rho [2]float64) {
 	var zq, zCubes, qCubes [2]float64
 	for half, drawn := range drawn {
 		for at, n := range r.counts {
-			w := drawn[at/r.episodes] * drawn[at%r.episodes]
+			w := r.weight(drawn, at)
 			r.weights[at] |= uint64(w) << (32 * half)
 			all[half] += int64(n * w)
 			zCubes[half] += float64(n) * cube(int64(w))

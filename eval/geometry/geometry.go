@@ -10,6 +10,7 @@
 //
 //	geometry.go   samples and the distances of their pairs
 //	align.go      rank and linear correlation of distances, with their interval
+//	leverage.go   what components and a readout of q contribute to distances
 //	spectrum.go   principal components, their spectrum, linear probes
 //	mlp.go        the probe with a hidden layer
 package geometry

@@ -172,6 +172,88 @@ func TestLeverage(t *testing.T) {
 	}
 }
 
+// Two latents that vary independently by 1 and 3, of which only the first is the task
+// state: it carries 1/10 of the squared distance, and its component reads it alone. The
+// state itself carries all of a latent that holds nothing else.
+func TestReadout(t *testing.T) {
+	z, q := Samples[float64]{N: 8, D: 2}, Samples[float64]{N: 8, D: 1}
+	order := []int{0, 1, 2, 3, 4, 5, 6, 7} // both halves have every combination
+	for i := range z.N {
+		a, b := float64(1-i&2), float64(1-i&1*2)
+		z.X, q.X = append(z.X, a, 3*b), append(q.X, a)
+	}
+	p, err := Analyse(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Sums of squares 72 and 8 over N-1 = 7.
+	nearAll(t, "leverage", p.Leverage(), []*float64{new(2 * 72.0 / 7), new(2 * 8.0 / 7)}, 1e-12)
+	share, err := p.Readout(q, order)
+	near(t, "share of the readout", share, 0.1, 1e-12)
+	due, err2 := p.Explained(q)
+	if near(t, "share due to the state", due, 0.1, 1e-12); err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	for k, want := range []float64{0, 1} {
+		r2, err2 := p.LinearOfOne(q, order, k)
+		if near(t, fmt.Sprint("R2 of component ", k), r2[0], want, 1e-4); err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+	}
+	only, err := Analyse(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, err = only.Readout(q, order)
+	if near(t, "share of the only direction", share, 1, 1e-12); err != nil {
+		t.Fatal(err)
+	}
+	// Half of what another state says about it: q plus an independent b of equal variance.
+	// A component that does not vary says nothing.
+	other := Samples[float64]{N: 8, D: 2}
+	for i := range z.N {
+		other.X = append(other.X, q.X[i]+z.Row(i)[1]/3, 7)
+	}
+	due, err = only.Explained(other)
+	if near(t, "share due to a noisy state", due, 0.5, 1e-12); err != nil {
+		t.Fatal(err)
+	}
+	if due, err = only.Explained(Samples[float64]{N: 8, D: 1, X: make([]float64, 8)}); due != 0 || err != nil {
+		t.Errorf("a constant state explains %v, %v", due, err)
+	}
+}
+
+// Five samples on a line in both spaces, each of another episode. Percentiles are
+// compared with counts of shorter distances.
+func TestContrasts(t *testing.T) {
+	z, q := Samples[float64]{N: 5, D: 1, X: []float64{0, 1, 2, 10, 11}}, Samples[float64]{N: 5, D: 1, X: []float64{0, 9, 1, 2, 20}}
+	near, far := Compare(distances(z), q, []int{0, 1, 2, 3, 4}).Contrasts(2)
+	percentile := func(x []float64, a, b int) float64 {
+		below, equal := 0.0, -1.0
+		for i := range x {
+			for j := range x[:i] {
+				switch d, own := math.Abs(x[i]-x[j]), math.Abs(x[a]-x[b]); {
+				case d < own:
+					below++
+				case d == own:
+					equal++
+				}
+			}
+		}
+		return 100 * (below + equal/2) / 9
+	}
+	for _, c := range append(near, far...) {
+		a, b := c.Samples[0], c.Samples[1]
+		if math.Abs(c.Z-percentile(z.X, a, b)) > 1e-4 || math.Abs(c.Q-percentile(q.X, a, b)) > 1e-4 {
+			t.Errorf("pair %v has percentiles %v and %v, want %v and %v", c.Samples, c.Z, c.Q, percentile(z.X, a, b), percentile(q.X, a, b))
+		}
+	}
+	// 3 and 4 differ by 1 and 18, 0 and 1 by 1 and 9; 0 and 3 by 10 and 2, 2 and 4 by 9 and 19.
+	if len(near) != 2 || near[0].Samples != [2]int{3, 4} || near[1].Samples != [2]int{0, 1} || len(far) == 0 || far[0].Samples != [2]int{0, 3} {
+		t.Errorf("near %v, far %v", near, far)
+	}
+}
+
 // The distances of wide samples, which come from dot products, are compared with
 // plain sums.
 func TestWideDistances(t *testing.T) {
@@ -246,8 +328,9 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// The correlation of a bootstrap sample equals that of the data in which each frame
-// is repeated as often as it was drawn, over all pairs of distinct frames.
+// The correlation of a bootstrap sample equals that of the data in which each episode
+// is repeated as often as it was drawn, over all pairs of frames except those of two
+// copies of one episode.
 func TestResampledSpearman(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	n := 24
@@ -267,17 +350,17 @@ func TestResampledSpearman(t *testing.T) {
 		for range counts {
 			counts[r.IntN(len(counts))]++
 		}
-		var copies []int
+		var copies [][2]int // frame, and number of the copy of its episode
 		for i := range n {
-			for range counts[episode[i]] {
-				copies = append(copies, i)
+			for c := range counts[episode[i]] {
+				copies = append(copies, [2]int{i, c})
 			}
 		}
 		var dz, dq []float64
 		std := Standardised(q)
-		for a, i := range copies {
-			for _, j := range copies[a+1:] {
-				if i != j {
+		for a, x := range copies {
+			for _, y := range copies[a+1:] {
+				if i, j := x[0], y[0]; episode[i] != episode[j] || i != j && x[1] == y[1] {
 					dz = append(dz, squared(z.Row(min(i, j)), z.Row(max(i, j))))
 					dq = append(dq, squared(std.Row(min(i, j)), std.Row(max(i, j))))
 				}
@@ -365,6 +448,51 @@ func TestBuckets(t *testing.T) {
 	exact, near := d.spearman(counts), d.resamplers(1)[0].spearman([2][]int{counts, counts})[1]
 	if math.Abs(exact-near) > 1e-6 || exact < 0.1 {
 		t.Errorf("%.12f in buckets, %.12f exactly", near, exact)
+	}
+}
+
+// The interval covers the correlation of the population about as often as it says, and
+// its middle is near the estimate. The population has 20 episodes of 10 frames, which
+// differ little within an episode, and latents that are the state plus noise. Its
+// correlation is the mean over 400 other samples. With pairs of copies of one episode
+// the middle would be 0.11 above the estimate, and all intervals that miss the
+// correlation would be above it.
+func TestIntervalIsCentred(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func() *Distances {
+		const episodes, frames, noise, within = 20, 10, 3, 0.2
+		z, q := Samples[float32]{N: episodes * frames, D: 2}, Samples[float64]{N: episodes * frames, D: 2}
+		var episode []int
+		for e := range episodes {
+			start, error := [2]float64{r.NormFloat64(), r.NormFloat64()}, [2]float64{noise * r.NormFloat64(), noise * r.NormFloat64()}
+			for range frames {
+				episode = append(episode, e)
+				for k := range start {
+					at := start[k] + within*r.NormFloat64()
+					q.X, z.X = append(q.X, at), append(z.X, float32(at+error[k]+within*noise*r.NormFloat64()))
+				}
+			}
+		}
+		return Compare(distances(z), q, episode)
+	}
+	truth := 0.0
+	for range 400 {
+		truth += draw().spearman(nil) / 400
+	}
+	covers, above, off := 0, 0, 0.0
+	const samples = 200
+	for k := range samples {
+		a := draw().Align(200, func(i int) *rand.Rand { return rand.New(rand.NewPCG(uint64(k), uint64(i))) })
+		off += ((a.Lo+a.Hi)/2 - a.Spearman) / samples
+		switch {
+		case a.Lo > truth:
+			above++
+		case truth <= a.Hi:
+			covers++
+		}
+	}
+	if covers < samples*9/10 || above > samples/20 || math.Abs(off) > 0.02 {
+		t.Errorf("%d of %d intervals cover %.3f and %d are above it; their middle is %.3f from the estimate", covers, samples, truth, above, off)
 	}
 }
 

@@ -145,12 +145,34 @@ func (c Components) LinearOfLast(q Samples[float64], order []int, k int) (r2 []f
 	return c.linear(q, order, len(c.Eigenvalues)-k, k)
 }
 
-// linear is Linear for the k components that begin with from. It solves the normal
-// equations by a Cholesky decomposition. Both sides are centred with the means of the
-// fitted half, which is equivalent to an intercept without penalty.
+// LinearOfOne is Linear for component k alone, counted from 0.
+func (c Components) LinearOfOne(q Samples[float64], order []int, k int) (r2 []float64, err error) {
+	return c.linear(q, order, k, 1)
+}
+
+// linear is Linear for the k components that begin with from.
 func (c Components) linear(q Samples[float64], order []int, from, k int) ([]float64, error) {
 	half := len(order) / 2
-	x, y := c.ordered(order, from, k), targets(q, order)
+	x, y, w, err := c.fit(q, order, from, k)
+	if err != nil {
+		return nil, err
+	}
+	var guess mat.Dense
+	guess.Mul(x.Slice(half, len(order), 0, k), w)
+	r2 := make([]float64, q.D)
+	for j := range r2 {
+		r2[j] = rSquared(mat.Col(nil, j, y.Slice(half, len(order), 0, q.D)), mat.Col(nil, j, &guess))
+	}
+	return r2, nil
+}
+
+// fit returns the scores x of k components, beginning with from, and the standardised q
+// as y, both in the given order and centred with the means of the fitted half, which is
+// equivalent to an intercept without penalty. w has the k x D weights of the ridge
+// regression, from a Cholesky decomposition of the normal equations.
+func (c Components) fit(q Samples[float64], order []int, from, k int) (x, y, w *mat.Dense, err error) {
+	half := len(order) / 2
+	x, y, w = c.ordered(order, from, k), targets(q, order), &mat.Dense{}
 	center(x, half)
 	center(y, half)
 	fitX, fitY := x.Slice(0, half, 0, k), y.Slice(0, half, 0, q.D)
@@ -160,20 +182,12 @@ func (c Components) linear(q Samples[float64], order []int, from, k int) ([]floa
 		gram.SetSym(i, i, gram.At(i, i)+ridge)
 	}
 	var chol mat.Cholesky
-	var target, w, guess mat.Dense
+	var target mat.Dense
 	target.Mul(fitX.T(), fitY)
 	if !chol.Factorize(&gram) {
-		return nil, fmt.Errorf("the ridge regression on %d components is singular (hint: look for NaN or infinite latents)", k)
+		return nil, nil, nil, fmt.Errorf("the ridge regression on %d components is singular (hint: look for NaN or infinite latents)", k)
 	}
-	if err := chol.SolveTo(&w, &target); err != nil {
-		return nil, err
-	}
-	guess.Mul(x.Slice(half, len(order), 0, k), &w)
-	r2 := make([]float64, q.D)
-	for j := range r2 {
-		r2[j] = rSquared(mat.Col(nil, j, y.Slice(half, len(order), 0, q.D)), mat.Col(nil, j, &guess))
-	}
-	return r2, nil
+	return x, y, w, chol.SolveTo(w, &target)
 }
 
 // ordered returns the scores of k components, beginning with from, of the samples in

@@ -31,7 +31,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	}
 	// Place every cell, then arrange the cells in blocks.
 	placed, notes := PlaceCells(c.Cells)
-	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}, weightsOf: map[string]string{}}
+	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, c.Notes, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}, weightsOf: map[string]string{}}
 	for _, c := range c.Cells {
 		t.seedOf[c.ID], t.weightsOf[c.ID] = c.Spec.TrainSeed, c.Spec.Weights
 	}
@@ -64,6 +64,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	}
 	t.factors(o)
 	t.measure()
+	t.tuning()
 	for _, g := range t.Groups {
 		t.predict(g)
 	}

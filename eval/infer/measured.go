@@ -44,7 +44,7 @@ func (c *Checkpoint) Place() Place { return Place{Task: c.Task, Settings: c.Sett
 // take adds a result. Of several rollouts it keeps the one with the most candidates in
 // total, and notes the other. It notes a cost of an earlier version, which lacks a part.
 func (c *Checkpoint) take(a results.Analysis) {
-	if a.Spec.Outdated() {
+	if a.Spec.Analysis == results.CostAnalysis && a.Spec.Outdated() {
 		c.Left = append(c.Left, fmt.Sprintf("%s: a cost that lacks the frozen encoder, by an earlier version, is left out; scalewm analyse cost measures it again", words.Arm(c.Arm)))
 		return
 	}
@@ -216,6 +216,8 @@ var measures = []measure{
 	{R2("ridge", 4, "mean"), "linear probe of 4 components", func(c *Checkpoint) float64 { return c.r2("ridge", 4, "mean") }},
 	{R2("ridge", 0, "mean"), "linear probe of all", func(c *Checkpoint) float64 { return c.r2("ridge", 0, "mean") }},
 	{R2("mlp", 0, "mean"), "hidden-layer probe of all", func(c *Checkpoint) float64 { return c.r2("mlp", 0, "mean") }},
+	{Explained, "share of the cost that the state explains", ofLeverage(func(l *results.Leverage) float64 { return l.Explained })},
+	{Readout, "share of the cost in the state's readout", ofLeverage(func(l *results.Leverage) float64 { return l.Readout })},
 	{RolloutError, "rollout error", ofRollout(func(r *results.Rollout) float64 { return r.RollErr })},
 	{Tau, "rollout τ", ofRollout(func(r *results.Rollout) float64 { return r.Tau })},
 	{"tau_of_encoded", "τ of encoded goals against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Encoded.Tau })},
@@ -299,6 +301,7 @@ func (t *Table) measure() {
 		all := t.Checkpoints(task)
 		for _, c := range all {
 			t.measured(c)
+			t.leverage(c)
 			t.changes(c, all)
 		}
 	}

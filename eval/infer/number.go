@@ -60,7 +60,7 @@ type Number struct {
 	From     []string `json:"from,omitempty"` // ids of the cells that the value depends on
 	Notes    []string `json:"notes,omitempty"`
 	// How is the inference behind the value, with its inputs: a *Score, *Difference, *SetTest,
-	// *Seeds or nil. Views that need more than the value use it.
+	// *Seeds, *Tuning or nil. Views that need more than the value use it.
 	How any `json:"-"`
 }
 
@@ -130,7 +130,7 @@ func (n *Number) key() key {
 //
 //   - Numbers is sorted by What, and numbers of one kind are in the order of blocks.
 //   - No two numbers have the same What, Source, Place, Of, Minus and Seed.
-//   - Every id in From is that of a cell or an analysis in Contents.
+//   - Every id in From is that of a cell, a tuning cell or an analysis in Contents.
 //   - There is at least one block and one group.
 type Table struct {
 	Numbers []*Number

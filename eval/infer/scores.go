@@ -79,7 +79,7 @@ func ScoreOf(cells []results.Cell) Score {
 	// binomial distribution that Wilson's interval assumes.
 	s.Lo, s.Hi = math.NaN(), math.NaN()
 	if s.N > 0 {
-		iv := stats.Wilson(s.Hits, s.N, 0.95)
+		iv := stats.Wilson(float64(s.Hits), float64(s.N), 0.95)
 		s.Lo, s.Hi = 100*iv.Lo, 100*iv.Hi
 	}
 	return s.overSets()

@@ -147,7 +147,7 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	full := *n
 	w = Why{Number: &full, Rows: []any{}, Cells: []WhyCell{}}
 	by := map[string]results.Cell{}
-	for _, c := range t.Cells {
+	for _, c := range slices.Concat(t.Tuning, t.Cells) {
 		by[c.ID] = c
 	}
 	of := map[string]string{} // kinds of device of analyses, whose ids are not in by

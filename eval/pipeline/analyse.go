@@ -15,7 +15,7 @@ import (
 
 // Analyse is the step that measures properties of an arm's checkpoint other than its
 // success: one cell in cells/ per analysis. For the first seed of a method on a task
-// the analysis of dynamics also leaves a film of imagined futures,
+// it also leaves the films of analysis.FilmTiers, such as that of imagined futures,
 // watch/TASK-METHOD-imagined.gif.
 type Analyse struct {
 	w *Workspace
@@ -135,9 +135,9 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		_, missing, err := j.Load(c, s.names)
 		return len(missing), err
 	})
-	// One film per method and task is enough: that of the first seed.
-	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, results.DynamicsAnalysis) {
-		j.Film, err = MissingFilm(s.w.dir, s.task, s.label(), results.Imagined, false, s.w.Listener.Note)
+	// One film of each kind per method and task is enough: that of the first seed.
+	if err == nil && s.seed == s.w.Grid.Seeds[0] {
+		j.Films, err = MissingFilms(s.w.dir, s.task, s.label(), s.names, s.w.Listener.Note)
 	}
 	if err != nil {
 		return "", err

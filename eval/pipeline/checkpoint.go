@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/analysis"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -110,10 +112,6 @@ func CellStore(dir string) cell.Store {
 	return results.Folder(dir).Cells()
 }
 
-// tuningStore returns the store of the cells of temperature tuning, separate from the
-// results so that no report lists them.
-func tuningStore(dir string) cell.Store { return cell.Store{Dir: filepath.Join(dir, "tuning")} }
-
 // drawSets opens a data set for the evaluation of a task under the given rules and
 // draws n episodes of each named set. Two sets with the same starts are an error: the
 // same episodes would count twice in a mean over sets, and their intervals would be
@@ -169,6 +167,22 @@ func MissingFilm(dir string, task envs.Task, label results.Arm, of string, fresh
 		return "", err
 	}
 	return path, nil
+}
+
+// MissingFilms returns the paths of the films and pictures to make by analyses of these
+// names, as MissingFilm does for each.
+func MissingFilms(dir string, task envs.Task, label results.Arm, names []string, note func(text string)) (map[string]string, error) {
+	out := map[string]string{}
+	for name, of := range analysis.FilmTiers {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		var err error
+		if out[name], err = MissingFilm(dir, task, label, of, false, note); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // setAside renames a damaged file instead of deleting it, because it may be a user's

@@ -220,7 +220,7 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 		return do(gate, []eval.Evaluation{run})
 	}
 	if tuned(j.Rules, e.Solvers, model.MethodOf(s.Method)) {
-		store := tuningStore(e.Out)
+		store := results.Folder(e.Out).Tuning()
 		c, err := eval.FindChoice(ctx, store, j)
 		if errors.Is(err, fs.ErrNotExist) && mayChoose {
 			choosing := run

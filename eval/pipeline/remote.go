@@ -19,6 +19,7 @@ import (
 	"scalewm/dataset/parallel"
 	"scalewm/dataset/remote"
 	"scalewm/dataset/safefile"
+	"scalewm/eval/analysis"
 	"scalewm/eval/results"
 	"scalewm/model/weights"
 )
@@ -111,7 +112,9 @@ func (s *Analyse) location() (p location, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.files = []string{filepath.ToSlash(results.Folder("").Film(s.task.Spec.Name, s.label(), results.Imagined))}
+	for _, of := range analysis.FilmTiers {
+		p.files = append(p.files, filepath.ToSlash(results.Folder("").Film(s.task.Spec.Name, s.label(), of)))
+	}
 	// Without a device the ids of the cells, which depend on its kind, are unknown.
 	if s.w.Analyser == nil {
 		p.files = append(p.files, results.CellsDir+"/*")

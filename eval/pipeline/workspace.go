@@ -140,7 +140,7 @@ func (w *Workspace) checkpoint(a arm) string {
 
 func (w *Workspace) cells() cell.Store { return CellStore(w.dir) }
 
-func (w *Workspace) tuning() cell.Store { return tuningStore(w.dir) }
+func (w *Workspace) tuning() cell.Store { return results.Folder(w.dir).Tuning() }
 
 // listed returns the cell store as of the last listing. It lists again if now is set
 // or if cells may have been added since. Listing once is much faster than looking up

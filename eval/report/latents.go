@@ -93,6 +93,7 @@ func (r *Report) checkpoints(task string) []doc.Section {
 		doc.Figure{Caption: "Recorded episodes predicted from their recorded actions, without a simulator: squared error of the latent over that of two random ones. Dotted: the same model under another episode's actions.",
 			Panels: r.dynamicsFigure(all), Legend: key})
 	return slices.Concat(section(doc.Section{Title: "Geometry of the latents", Anchor: task + "-geometry", Level: 3, Fold: r.folded()}, geometry...),
+		r.leverage(task, all),
 		section(doc.Section{Title: "What predictions are worth", Anchor: task + "-predictions", Level: 3, Fold: r.folded()}, predictions...))
 }
 

@@ -16,6 +16,7 @@
 //	paper.go      the tables of the paper; the cost of training and planning
 //	trained.go    what was trained, next to what the paper trained
 //	latents.go    the geometry of latents, and predictions
+//	leverage.go   what weighs in the planning cost
 //	task.go       one task and solver in detail
 //	robust.go     what the paper does not say
 //	claims.go     the paper's claims; checks.go: the checks, and how numbers are computed

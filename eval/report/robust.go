@@ -25,6 +25,7 @@ func (r *Report) robust() []doc.Section {
 	}
 	add("Training seeds as the unit", "seeds", r.seedTable(g), r.seedCounts(g), r.seedGap(g))
 	add("How many seeds and episodes an effect needs", "power", r.powerTable(g))
+	out = append(out, r.temperature()...)
 	add("Where the variance comes from", "sources", r.sourceTable(g))
 	add("One factor at a time", "factors", r.factorTable(), r.tierReadings(), r.factorGaps())
 	add("Without starts that are solved already", "presolved", r.freshTable())

@@ -239,6 +239,9 @@ func (r *Report) films(task string) []doc.Section {
 	planned := doc.Film{Caption: "The same episode for every method: the world on the left, its goal on the right."}
 	predicted := doc.Film{Caption: "What the models predict: a recorded episode on the left; on the right, after every five steps, the stored frame whose latent is nearest to the one predicted from the first frame and the recorded actions."}
 	for _, c := range r.Clips {
+		if c.Tier == results.PairsTier {
+			continue // see pairsFilm
+		}
 		// A clip without a task in its name is shown for every task.
 		film := &planned
 		if c.Tier == results.Imagined {

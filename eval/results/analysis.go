@@ -13,16 +13,19 @@ import (
 // AnalysisKind is the cell kind of an analysis of a checkpoint (dataset/cell).
 const AnalysisKind = "analysis"
 
-// AnalysisSchema is the latest version of AnalysisSpec. Version 2 is only used for the
-// cost of models with a frozen encoder: version 1 leaves out the encoder's share of a
-// training step.
+// AnalysisSchema is the latest version of AnalysisSpec. Version 2 is only used for
+//
+//   - the cost of models with a frozen encoder: version 1 leaves out the encoder's share of
+//     a training step
+//   - alignments: the interval of version 1 is not centred, since its bootstrap samples have
+//     pairs of two copies of one episode
 const AnalysisSchema = 2
 
 // AnalysisSpec determines an analysis of one checkpoint. Fields that Spec has too have
 // the same meaning.
 type AnalysisSpec struct {
 	Schema     int     `json:"schema"`
-	Analysis   string  `json:"analysis"` // rank, spectrum, probe, rollout, dynamics or cost
+	Analysis   string  `json:"analysis"` // rank, spectrum, probe, leverage, rollout, dynamics or cost
 	Protocol   string  `json:"protocol"`
 	Task       string  `json:"task"`
 	Method     string  `json:"method"`
@@ -45,14 +48,14 @@ type AnalysisSpec struct {
 
 // Version returns the schema that this program writes for such an analysis.
 func (s AnalysisSpec) Version() int {
-	if s.Analysis == CostAnalysis && s.Backbone != "" {
+	if s.Analysis == RankAnalysis || s.Analysis == CostAnalysis && s.Backbone != "" {
 		return AnalysisSchema
 	}
 	return 1
 }
 
 // Outdated reports whether an earlier version of the program wrote the analysis, which
-// has another id than the current one and counts something else.
+// has another id than the current one and measures something else.
 func (s AnalysisSpec) Outdated() bool { return max(1, s.Schema) < s.Version() }
 
 // UnmarshalJSON returns an error for later schemas, and for texts that are not valid
@@ -71,6 +74,7 @@ func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
 // Names of the analyses.
 const (
 	RankAnalysis     = "rank"
+	LeverageAnalysis = "leverage"
 	SpectrumAnalysis = "spectrum"
 	ProbeAnalysis    = "probe"
 	RolloutAnalysis  = "rollout"
@@ -83,6 +87,7 @@ type Results struct {
 	Rank     []Rank
 	Spectrum *Spectrum
 	Probe    *Probe
+	Leverage *Leverage
 	Rollout  *Rollout
 	Dynamics *Dynamics
 	Cost     *Cost
@@ -91,7 +96,7 @@ type Results struct {
 // Part returns a pointer to the field for the result of a named analysis, for decoding
 // JSON. It returns nil for an unknown name.
 func (r *Results) Part(name string) any {
-	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
+	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, LeverageAnalysis: &r.Leverage, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
 }
 
 // Merge sets the results that from has.
@@ -104,6 +109,9 @@ func (r *Results) Merge(from Results) {
 	}
 	if from.Probe != nil {
 		r.Probe = from.Probe
+	}
+	if from.Leverage != nil {
+		r.Leverage = from.Leverage
 	}
 	if from.Rollout != nil {
 		r.Rollout = from.Rollout
@@ -248,6 +256,28 @@ type Probe struct {
 	Scores []ProbeScore `json:"scores"`
 }
 
+// Leverage says which directions of the latents weigh in the planning cost, the squared
+// distance of two latents, and whether the task state is read from these.
+type Leverage struct {
+	N          int       `json:"n"`
+	Components []float64 `json:"components"` // metric leverage 2*lambda of each principal component, descending
+	R2         []Number  `json:"r2"`         // of the task state from each component alone, mean over its own components
+	Readout    float64   `json:"readout"`    // share of the expected cost that the linear readout of the state carries
+	Explained  float64   `json:"explained"`  // share of the expected cost that the state explains linearly
+	// Near has pairs of frames that are near in latents and far in task state, and Far the
+	// reverse.
+	Near []FramePair `json:"near"`
+	Far  []FramePair `json:"far"`
+}
+
+// FramePair is a pair of frames with the percentiles of their distances, in latents and in
+// task state, among those of all pairs of the sample.
+type FramePair struct {
+	Rows   [2]int  `json:"rows"` // of the data set
+	Latent float64 `json:"latent_percentile"`
+	State  float64 `json:"state_percentile"`
+}
+
 // Channel compares the order of candidates by one cost with that by another. Values are
 // means over starts.
 type Channel struct {
@@ -310,7 +340,7 @@ type Line struct {
 	Task   string `json:"task"`
 	Method Arm    `json:"method"` // including variants, such as scale@half
 	Seed   int    `json:"seed"`
-	// Result is a Rank, Spectrum, ProbeLine, Rollout, Dynamics or CostLine.
+	// Result is a Rank, Spectrum, ProbeLine, Leverage, Rollout, Dynamics or CostLine.
 	Result any `json:"-"`
 }
 
@@ -352,6 +382,9 @@ func (r Results) AddTo(lines map[string][]Line, of Line) {
 		for _, x := range r.Probe.Scores {
 			add(ProbeAnalysis, ProbeLine{r.Probe.N, x})
 		}
+	}
+	if r.Leverage != nil {
+		add(LeverageAnalysis, *r.Leverage)
 	}
 	if r.Rollout != nil {
 		x := *r.Rollout

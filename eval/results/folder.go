@@ -20,11 +20,14 @@ const (
 	CellsDir   = "cells"       // results of evaluations and analyses
 	TrainDir   = "train"       // trainings
 	GatesDir   = "gates"       // comparisons of drawn with recorded frames
-	FilmsDir   = "watch"       // films of episodes
+	FilmsDir   = "watch"       // films of episodes, pictures of pairs of frames
+	TuningDir  = "tuning"      // evaluations that chose MPPI's temperature
 	JobsDir    = "jobs"        // scripts and logs of a batch system
 	ConfigName = "config.toml" // the preset
 	// Imagined replaces the tier in the names of films of predictions.
 	Imagined = "imagined"
+	// PairsTier replaces the tier in the names of pictures of pairs of frames.
+	PairsTier = "pairs"
 )
 
 // join returns a path inside the folder.
@@ -46,6 +49,10 @@ func (f Folder) Trainings() string { return f.join(TrainDir) }
 // Cells returns the store of cells.
 func (f Folder) Cells() cell.Store { return cell.Store{Dir: f.join(CellsDir)} }
 
+// Tuning returns the store of the cells of temperature tuning, separate from the results so
+// that no table of results lists them.
+func (f Folder) Tuning() cell.Store { return cell.Store{Dir: f.join(TuningDir)} }
+
 // Sets returns the folder of the evaluation sets.
 func (f Folder) Sets() string { return f.join("sets") }
 
@@ -59,7 +66,7 @@ func (f Folder) Set(task, name, hash string) string {
 func (f Folder) Gate(task string) string { return f.join(GatesDir, task+".json") }
 
 // Film returns the film of an arm's episode at a tier or, for Imagined, of its
-// predictions.
+// predictions, or for PairsTier the picture of pairs of frames.
 func (f Folder) Film(task string, arm Arm, tier string) string {
 	return f.join(FilmsDir, fmt.Sprintf("%s-%s-%s.gif", task, arm, tier))
 }

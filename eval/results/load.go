@@ -1,10 +1,12 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 type Contents struct {
 	Cells    []Cell         // sorted by ID
 	Analyses []Analysis     // sorted by ID
+	Tuning   []Cell         // those that chose MPPI's temperature, sorted by ID
 	Gates    []Gate         // one for each task whose frames were compared
 	Runs     map[string]Run // measured times by cell ID; not all cells have them
 	// Trained describes the trainings of the evaluated checkpoints, by the hash of their
@@ -25,22 +28,24 @@ type Contents struct {
 	Paths    map[string]string // files of cells and analyses, by ID
 	Torn     []string          // damaged cells and cells with impossible rows, and why
 	Problems []string          // other files that could not be read, and why
+	Notes    []string          // what the cells of earlier versions lack
 	Curves   []Curve           // set by AddMedia
 	Clips    []Clip            // set by AddMedia
 }
 
-// Load reads all cells in the folders named CellsDir at or below dir. A damaged file does not
+// Load reads all cells in the folders named CellsDir or TuningDir at or below dir. A damaged file does not
 // cause an error; it is listed in Torn or Problems. Load returns an error if dir does not
 // exist, or if a cell exists twice with different results. Equal copies, which merged shards
 // have, count once.
 func Load(ctx context.Context, dir string) (Contents, error) {
 	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}, Trained: map[string]Trained{}}
-	sums := map[string]string{} // by ID
+	// Checksums by ID. A tuning cell may also be among the results.
+	sums := map[string]map[string]string{CellsDir: {}, TuningDir: {}}
 	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
-		case folder && filepath.Base(path) == CellsDir:
+		case folder && sums[filepath.Base(path)] != nil:
 			// The walk itself reports folders without permission.
-			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) {
+			if err := f.readStore(ctx, cell.Store{Dir: path}, sums[filepath.Base(path)]); !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
@@ -56,8 +61,37 @@ func Load(ctx context.Context, dir string) (Contents, error) {
 	}
 	f.Problems = append(f.Problems, unread...)
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(f.Tuning, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(f.Analyses, func(a, b Analysis) int { return strings.Compare(a.ID, b.ID) })
+	f.dropOldIntervals()
 	return f, nil
+}
+
+// dropOldIntervals drops the intervals of alignments from cells of earlier versions (see
+// AnalysisSchema), and the analysis itself if it was computed again.
+func (f *Contents) dropOldIntervals() {
+	found := map[AnalysisSpec]bool{}
+	for _, a := range f.Analyses {
+		found[a.Spec] = true
+	}
+	old := 0
+	f.Analyses = slices.DeleteFunc(f.Analyses, func(a Analysis) bool {
+		s := a.Spec
+		if s.Analysis != RankAnalysis || !s.Outdated() {
+			return false
+		}
+		if s.Schema = s.Version(); found[s] {
+			return true
+		}
+		for i := range a.Rank {
+			a.Rank[i].Lo, a.Rank[i].Hi = Number(math.NaN()), Number(math.NaN())
+		}
+		old++
+		return false
+	})
+	if old > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("alignments shown without an interval: %d, computed by an earlier version, whose intervals were not centred (hint: `scalewm analyse rank OUT` computes them again)", old))
+	}
 }
 
 // addGate reads a render gate.
@@ -91,7 +125,7 @@ func (f *Contents) readStore(ctx context.Context, s cell.Store, sums map[string]
 			}
 			return nil
 		}
-		sums[e.ID], f.Paths[e.ID] = e.SHA256, e.Path()
+		sums[e.ID], f.Paths[e.ID] = e.SHA256, cmp.Or(f.Paths[e.ID], e.Path())
 		if e.Kind == AnalysisKind {
 			err = f.addAnalysis(s, e)
 		} else {
@@ -134,6 +168,10 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	}
 	// Decoding leaves spare capacity, which is considerable over thousands of cells.
 	c.Result.Rows = slices.Clone(c.Result.Rows)
+	if filepath.Base(s.Dir) == TuningDir {
+		f.Tuning = append(f.Tuning, c)
+		return nil
+	}
 	f.Cells = append(f.Cells, c)
 	var run Run
 	if f.readRun(s, e.ID, &run) {

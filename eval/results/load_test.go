@@ -136,24 +136,57 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// Tuning cells are no results, also if the results have the same cell.
+func TestLoadTuning(t *testing.T) {
+	dir := t.TempDir()
+	spec := Spec{Schema: Schema, Task: "tworoom", Method: "lewm", Solver: MPPI, Tier: "T5", Set: TuningSet, Episodes: 1, Rules: Rules{Temperature: 8}}
+	for _, spec.Temperature = range []float64{8, 32} {
+		id, err := cell.ID(Kind, spec)
+		if err == nil {
+			err = Folder(dir).Tuning().Save(id, Kind, spec, Result{Rows: []Row{{}}})
+		}
+		if err == nil && spec.Temperature == 32 {
+			err = Folder(dir).Cells().Save(id, Kind, spec, Result{Rows: []Row{{}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Load(t.Context(), dir)
+	if err != nil || len(f.Cells) != 1 || len(f.Tuning) != 2 || len(f.Torn) != 0 || f.Paths[f.Cells[0].ID] != filepath.Join(dir, CellsDir, f.Cells[0].ID+".json") {
+		t.Errorf("%d cells, %d of tuning, torn %q, %v; want 1 and 2", len(f.Cells), len(f.Tuning), f.Torn, err)
+	}
+}
+
 // An analysis is read together with evaluations, into the field of its name.
 func TestLoadAnalyses(t *testing.T) {
 	dir := t.TempDir()
 	store := cell.Store{Dir: filepath.Join(dir, CellsDir)}
-	spec := AnalysisSpec{Schema: AnalysisSchema, Analysis: RankAnalysis, Task: "tworoom", Method: "lewm", Device: "cpu/avx512/fp32"}
-	id, err := cell.ID(AnalysisKind, spec)
-	if err == nil {
-		err = store.Save(id, AnalysisKind, spec, []Rank{{N: 3, Spearman: 0.5, Lo: Number(math.NaN())}})
+	spec := AnalysisSpec{Schema: 1, Analysis: RankAnalysis, Task: "tworoom", Method: "lewm", Device: "cpu/avx512/fp32"}
+	// saved saves the alignment with an interval, and returns what Load reads.
+	saved := func() Contents {
+		id, err := cell.ID(AnalysisKind, spec)
+		if err == nil {
+			err = store.Save(id, AnalysisKind, spec, []Rank{{N: 3, Spearman: 0.5, Pearson: Number(math.NaN()), Lo: 0.25}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Load(t.Context(), dir)
+		if err != nil || len(f.Analyses) != 1 || len(f.Torn) != 0 || f.Analyses[0].ID != id || f.Analyses[0].Spec != spec || len(f.Analyses[0].Rank) != 1 {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		return f
 	}
-	if err != nil {
-		t.Fatal(err)
+	// An alignment of an earlier version is read without its interval, with a note.
+	f := saved()
+	if r := f.Analyses[0].Rank[0]; r.Spearman != 0.5 || !math.IsNaN(float64(r.Lo)) || len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "interval: 1,") {
+		t.Errorf("%+v, notes %q", r, f.Notes)
 	}
-	f, err := Load(t.Context(), dir)
-	if err != nil || len(f.Analyses) != 1 || len(f.Torn) != 0 {
-		t.Fatalf("%+v, %v", f, err)
-	}
-	a := f.Analyses[0]
-	if a.ID != id || a.Spec != spec || len(a.Rank) != 1 || a.Rank[0].Spearman != 0.5 || !math.IsNaN(float64(a.Rank[0].Lo)) {
-		t.Errorf("%+v", a)
+	// Computed again, it replaces the earlier one.
+	spec.Schema = AnalysisSchema
+	f = saved()
+	if r := f.Analyses[0].Rank[0]; r.Spearman != 0.5 || !math.IsNaN(float64(r.Pearson)) || r.Lo != 0.25 || len(f.Notes) != 0 {
+		t.Errorf("%+v, notes %q", r, f.Notes)
 	}
 }

@@ -81,6 +81,7 @@ func (c *Contents) Only(ids map[string]bool) {
 	c.Curves = slices.DeleteFunc(c.Curves, func(t Curve) bool { return !seeds[arm{t.Task, t.Arm, t.Seed}] })
 	c.Clips = slices.DeleteFunc(c.Clips, func(f Clip) bool { return f.Task != "" && !arms[arm{task: f.Task, arm: f.Arm}] })
 	c.Gates = slices.DeleteFunc(c.Gates, func(g Gate) bool { return !tasks[g.Task] })
+	c.Tuning = slices.DeleteFunc(c.Tuning, func(x Cell) bool { return !tasks[x.Spec.Task] })
 }
 
 // addCurve reads the metrics of a training's folder. Folders whose names

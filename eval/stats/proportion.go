@@ -4,15 +4,13 @@ import "math"
 
 // Wilson returns the score interval (Wilson 1927) of the success probability after k
 // successes in n > 0 trials. Unlike the normal interval it stays within [0, 1], and has a
-// positive width at k = 0 and k = n.
-func Wilson(k, n int, level float64) Interval { return wilson(float64(k), float64(n), level) }
-
-// wilson is Wilson for a number of successes that need not be an integer.
-func wilson(k, m, level float64) Interval {
+// positive width at k = 0 and k = n. k is a fraction if the outcomes of a trial are
+// averaged.
+func Wilson(k, n, level float64) Interval {
 	z := normalQuantile((1 + level) / 2)
-	p := k / m
-	mid := (p + z*z/(2*m)) / (1 + z*z/m)
-	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	p := k / n
+	mid := (p + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
 	return Interval{max(mid-half, 0), min(mid+half, 1)}
 }
 
@@ -34,7 +32,7 @@ type Fourfold struct{ Both, OnlyA, OnlyB, Neither float64 }
 func Newcombe(t Fourfold, level float64) Interval {
 	n := t.Both + t.OnlyA + t.OnlyB + t.Neither
 	pA, pB := (t.Both+t.OnlyA)/n, (t.Both+t.OnlyB)/n
-	a, b := wilson(t.Both+t.OnlyA, n, level), wilson(t.Both+t.OnlyB, n, level)
+	a, b := Wilson(t.Both+t.OnlyA, n, level), Wilson(t.Both+t.OnlyB, n, level)
 	phi := pairing(t.Both, t.OnlyA, t.OnlyB, t.Neither)
 	return Interval{
 		Lo: pA - pB - hybrid(pA-a.Lo, b.Hi-pB, phi),

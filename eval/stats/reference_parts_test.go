@@ -86,7 +86,7 @@ type wilsonCase struct {
 func judgeWilson(t *testing.T, cases []wilsonCase) {
 	for _, c := range cases {
 		if c.CI95 != nil {
-			iv := Wilson(c.K, c.N, 0.95)
+			iv := Wilson(float64(c.K), float64(c.N), 0.95)
 			nearAll(t, fmt.Sprintf("wilson of %d/%d", c.K, c.N), []float64{iv.Lo, iv.Hi}, plain(c.CI95), tolValue)
 		}
 	}
