@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -332,12 +331,4 @@ func (r *Report) Summary() string {
 	}
 	fmt.Fprintln(&w, r.verdicts())
 	return w.String()
-}
-
-// panels returns a list with one figure, or nil if the figure is empty.
-func panels(f template.HTML) []template.HTML {
-	if f == "" {
-		return nil
-	}
-	return []template.HTML{f}
 }

@@ -331,8 +331,8 @@ func (r *Report) spectrumFigure(all []*infer.Checkpoint) []template.HTML {
 		return nil
 	}
 	// On logarithmic axes a power law is a straight line, and small shares remain visible.
-	return panels(doc.Plot{Label: "spectrum of the latents: share of the variance by component", Head: "share of the variance", Base: "component", W: 480, H: 300,
-		X: doc.Axis{Lo: 1, Hi: float64(n), Log: true}, Y: doc.Axis{Lo: max(lo, 1e-7) / 1.1, Hi: hi * 1.1, Log: true}, Curves: curves}.HTML())
+	return []template.HTML{doc.Plot{Label: "spectrum of the latents: share of the variance by component", Head: "share of the variance", Base: "component", W: 480, H: 300,
+		X: doc.Axis{Lo: 1, Hi: float64(n), Log: true}, Y: doc.Axis{Lo: max(lo, 1e-7) / 1.1, Hi: hi * 1.1, Log: true}, Curves: curves}.HTML()}
 }
 
 // dynamicsFigure draws prediction errors against the number of blocks ahead.
@@ -353,8 +353,8 @@ func (r *Report) dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
 	if blocks < 2 {
 		return nil
 	}
-	return panels(doc.Plot{Label: "error of predicted latents by blocks ahead", Head: "error of the latent", Base: "blocks of 5 steps ahead", W: 480, H: 300,
-		X: doc.Axis{Lo: 1, Hi: float64(blocks)}, Y: doc.ValueAxis(0, hi), XTicks: blocks, Curves: curves}.HTML())
+	return []template.HTML{doc.Plot{Label: "error of predicted latents by blocks ahead", Head: "error of the latent", Base: "blocks of 5 steps ahead", W: 480, H: 300,
+		X: doc.Axis{Lo: 1, Hi: float64(blocks)}, Y: doc.ValueAxis(0, hi), XTicks: blocks, Curves: curves}.HTML()}
 }
 
 // bar is one number of each method, drawn as a group of bars with a label.
@@ -382,5 +382,5 @@ func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkp
 	if len(groups) == 0 {
 		return nil
 	}
-	return panels(doc.Bars(title+": "+what, title+": "+what+" by method, next to the paper's", doc.Axis{Lo: least, Hi: 1}, groups))
+	return []template.HTML{doc.Bars(title+": "+what, title+": "+what+" by method, next to the paper's", doc.Axis{Lo: least, Hi: 1}, groups)}
 }

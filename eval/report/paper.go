@@ -15,10 +15,6 @@ import (
 // A row is a method: a mean over training seeds, with their standard deviation, where a
 // folder has several.
 
-// caveat is shown where the paper's numbers are next to ours.
-const caveat = "The paper trains at full size and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
-	"so compare the direction and order of effects, not the rates. The top of the page says what was trained."
-
 // likeThePaper returns the sections with the paper's tables and tests, for each group
 // of settings. They have the columns and labels of the paper, so that both can be
 // compared side by side. Anchors of the second group and later ones have its number as
@@ -59,7 +55,7 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 			out = append(out, section(doc.Section{Title: title + name, Anchor: anchor + suffix, Level: 2, Nav: nav}, parts...)...)
 		}
 		if parts = doc.Filled(parts...); len(parts) > 0 {
-			add("Beside the paper", "paper", nav, append([]doc.Part{doc.Text{Body: caveat}}, parts...)...)
+			add("Beside the paper", "paper", nav, append([]doc.Part{doc.Text{Body: "The paper trains at full size and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, so compare the direction and order of effects, not the rates. The top of the page says what was trained."}}, parts...)...)
 		}
 		add("Over everything", "everything", "", r.setTestTable(g), r.setTestGaps(g), r.tallyTable(g), r.gainTable(g), r.aggregateTable(g))
 	}

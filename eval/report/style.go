@@ -31,12 +31,7 @@ func palette(t *infer.Table) []results.Arm {
 		others = append(others, c.Arm)
 	}
 	slices.SortFunc(others, results.CompareArms)
-	for _, a := range others {
-		if !slices.Contains(arms, a) && !grey(a) {
-			arms = append(arms, a)
-		}
-	}
-	return arms
+	return append(arms, slices.DeleteFunc(slices.Compact(others), func(a results.Arm) bool { return grey(a) || slices.Contains(arms, a) })...)
 }
 
 // grey reports whether an arm is a floor of the table of methods, without variants.

@@ -96,7 +96,7 @@ func (r *Report) successFigure(b *infer.Block) doc.Figure {
 		}
 		tiers.Items = append(tiers.Items, doc.Item{Text: s})
 	}
-	return doc.Figure{Caption: "Success against the planner's compute. " + bands, Panels: panels(r.computeFigure(b)), Legend: r.legend(infer.ArmsOf(r.Blocks)), Aside: []doc.Text{tiers}}
+	return doc.Figure{Caption: "Success against the planner's compute. " + bands, Panels: []template.HTML{r.computeFigure(b)}, Legend: r.legend(infer.ArmsOf(r.Blocks)), Aside: []doc.Text{tiers}}
 }
 
 // tierColumns returns a column of success for each of a block's tiers, and for their
