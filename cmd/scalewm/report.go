@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -63,7 +64,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	// infer pairs and tests, report lays out; this verb chooses formats and prints.
 	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o, *force)
 	if err != nil {
-		return err
+		return baselineUsage(err)
 	}
 	showReport(c.stdout, r, path)
 	if *asJSON { // after the summary: JSON is the last line
@@ -72,6 +73,15 @@ func runReport(ctx context.Context, c *command, args []string) error {
 		}
 	}
 	return c.warnUnread(r.Unread())
+}
+
+// baselineUsage returns err, as a usage error if --baseline named an arm that the folder
+// lacks.
+func baselineUsage(err error) error {
+	if errors.Is(err, infer.ErrBaseline) {
+		return usagef("%v", err)
+	}
+	return err
 }
 
 // showWhy prints the cells and the test behind the number of a results folder that
@@ -83,7 +93,7 @@ func (c *command) showWhy(ctx context.Context, dir, selector string, o infer.Opt
 	}
 	t, err := infer.Infer(&folder, o)
 	if err != nil {
-		return fmt.Errorf("reporting on %s: %w", dir, err)
+		return baselineUsage(fmt.Errorf("reporting on %s: %w", dir, err))
 	}
 	n, err := t.Select(selector)
 	if err != nil {

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -317,6 +318,9 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
+// ErrBaseline is wrapped by the error for a baseline that the folder lacks.
+var ErrBaseline = errors.New("the folder has no arm")
+
 // baselineOf returns the arm of a name, or the paper's baseline, with which the others are
 // compared. Where no arm has the latter's method, it is the first that is no floor.
 func baselineOf(arms []results.Arm, name string) (results.Arm, error) {
@@ -333,7 +337,7 @@ func baselineOf(arms []results.Arm, name string) (results.Arm, error) {
 		for _, a := range arms {
 			names = append(names, a.String())
 		}
-		err = fmt.Errorf("the folder has no arm %s (hint: it has %s)", name, words.Listing(names))
+		err = fmt.Errorf("%w %s (hint: it has %s)", ErrBaseline, name, words.Listing(names))
 	}
 	return arm, err
 }
