@@ -33,7 +33,7 @@ func TestPeersPublishedLayout(t *testing.T) {
 	for _, file := range []struct{ pattern, want string }{
 		{"gates/pusht.json", `"origin":"given","episodes":16`},
 		{"cells/*[0-9a-f].json", `"origin":"given"`},
-		{"report.md", "given"},
+		{"report.md", "16 episodes of a given data set"},
 	} {
 		paths, err := filepath.Glob(filepath.Join(out, file.pattern))
 		if err != nil || len(paths) == 0 {

@@ -105,7 +105,7 @@ func (r *Report) training(task string, t results.Trained) string {
 			data = g
 		}
 	}
-	origin := map[string]string{results.OriginCollected: " collected here", results.OriginPublished: " of the published data set", results.OriginGiven: " of another data set"}[data.Origin]
+	origin := map[string]string{results.OriginCollected: " collected here", results.OriginPublished: " of the published data set", results.OriginGiven: " of a given data set"}[data.Origin]
 	return fmt.Sprintf("%s, %s, %s, %s, %s", preset, known(t.FrameSize, fmt.Sprintf("%d px", t.FrameSize), "frame size"), known(t.Parameters, fmt.Sprintf(millions, float64(t.Parameters)/1e6), "parameters"),
 		known(t.Steps, words.Thousands(t.Steps)+" steps", "steps"), known(data.Episodes, words.Thousands(data.Episodes)+" episodes"+origin, "episodes"))
 }
