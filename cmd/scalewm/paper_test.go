@@ -30,7 +30,7 @@ func TestPaperPreset(t *testing.T) {
 			t.Errorf("%v needs %s", number, id)
 		case kind == "evaluate" && !strings.HasPrefix(state, "6 of 6 cells"):
 			t.Errorf("%s: %s, not six sets", id, state)
-		case kind == "analyse" && !strings.HasPrefix(state, "6 of 6 analyses"):
+		case kind == "analyse" && !strings.HasPrefix(state, "7 of 7 analyses"):
 			t.Errorf("%s: %s, not all analyses", id, state)
 		}
 		used[id] = true

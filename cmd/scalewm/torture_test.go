@@ -269,6 +269,8 @@ func (c *torture) contents(dir string, timed *regexp.Regexp) map[string]string {
 			if err != nil {
 				return err
 			}
+			// A report suggests commands that name its folder.
+			b = bytes.ReplaceAll(b, []byte(dir), []byte("DIR"))
 			found[name] = fmt.Sprintf("%x", sha256.Sum256(b))
 		}
 		return nil

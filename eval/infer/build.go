@@ -69,8 +69,8 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		t.predict(g)
 	}
 	t.publish()
-	// The claims compare SCALE with LeWM.
-	if arms := ArmsOf(t.Groups[0].Blocks); t.Baseline == paperBaseline && slices.Contains(arms, results.Arm{Method: "scale"}) {
+	// The claims compare SCALE, the method of the first one, with LeWM.
+	if arms := ArmsOf(t.Groups[0].Blocks); t.Baseline == paperBaseline && slices.Contains(arms, PaperClaims[0].A) {
 		t.Claims = t.findings(t.Groups[0])
 	}
 	t.check()

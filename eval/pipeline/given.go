@@ -272,7 +272,7 @@ func (s *Install) Run(ctx context.Context) (string, error) {
 
 // copyFile copies a file, which appears under its name only when it is complete.
 func copyFile(to, from string) error {
-	f, err := os.Open(from)
+	f, err := safefile.Open(from, safefile.MaxWeights)
 	if err != nil {
 		return err
 	}
