@@ -30,10 +30,15 @@ func TestPeersPublishedLayout(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, stdout, errs)
 	}
+	// Without the flag the folder would collect another data set.
+	if _, errs, code := session("reproduce", "--preset", filepath.Join(out, "config.toml"), "--tasks", "pusht", "--methods", "lewm", "--out", out); code != 2 || !strings.Contains(errs, "(hint: --data pusht=FILE)") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
 	for _, file := range []struct{ pattern, want string }{
 		{"gates/pusht.json", `"origin":"given","episodes":16`},
 		{"cells/*[0-9a-f].json", `"origin":"given"`},
 		{"report.md", "16 episodes of a given data set"},
+		{"report.md", "scalewm reproduce --preset " + filepath.Join(out, "config.toml") + " --data pusht=FILE "},
 	} {
 		paths, err := filepath.Glob(filepath.Join(out, file.pattern))
 		if err != nil || len(paths) == 0 {

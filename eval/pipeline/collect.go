@@ -66,6 +66,8 @@ func (c *Collect) State(context.Context) (State, error) {
 		return State{}, Requestf("%v", err)
 	case err != nil:
 		return State{}, err
+	case !there && c.wasGiven():
+		return State{}, Requestf("the results on %s in %s are from a data set that was given (hint: --data %[1]s=FILE)", c.task.Spec.Name, c.w.dir)
 	case !there:
 		text := fmt.Sprintf("to do: %d episodes", c.spec().Episodes)
 		if n := collect.Parts(c.w.dataPath(c.task.Spec.Name)); n > 0 {
@@ -77,6 +79,17 @@ func (c *Collect) State(context.Context) (State, error) {
 		return State{Text: text}, c.w.checkFolder(c.task, "")
 	}
 	return done, c.fits()
+}
+
+// wasGiven reports whether the folder has results on a data set of the task that this program
+// did not collect, so that collecting would make another one.
+func (c *Collect) wasGiven() bool {
+	text, err := safefile.Read(results.Folder(c.w.dir).Gate(c.task.Spec.Name), safefile.MaxRecord)
+	if err != nil {
+		return false
+	}
+	gate, err := results.ParseGate(text)
+	return err == nil && (gate.Origin == results.OriginGiven || gate.Origin == results.OriginPublished)
 }
 
 // fits returns a RequestError if the folder has results on another data set of the task.

@@ -46,8 +46,18 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 			}
 		}
 	}
+	// Without its data sets, the folder would collect others, which it then rejects.
+	var given []string
+	for _, g := range c.Gates {
+		if g.Origin == results.OriginGiven || g.Origin == results.OriginPublished {
+			given = append(given, g.Task+"=FILE")
+		}
+	}
 	return func(flags string) string {
 		command, out := []string{"scalewm reproduce --preset", Quote(name)}, dir
+		if len(given) > 0 {
+			command = append(command, "--data", strings.Join(given, ","))
+		}
 		has := func(flag string) bool { return strings.Contains(" "+flags, " "+flag+" ") }
 		for _, flag := range []string{"--device", "--precision", "--protocol", "--episodes"} {
 			if all := slices.Collect(maps.Keys(values[flag])); len(all) == 1 && all[0] != "" && !has(flag) {
