@@ -166,9 +166,8 @@ func (t *Table) seedDiff(n Number, s *Seeds) (mean *Number) {
 		one.From = from[seed]
 		t.add(one)
 	}
-	_, sd := stats.MeanSD(s.Points)
-	n = n.put(MeanOf(s.Points))
-	n.SD, n.N, n.How = some(sd), len(s.Seeds), s
+	n = n.overSeeds(s.Points)
+	n.How = s
 	return t.add(n)
 }
 

@@ -82,14 +82,10 @@ func (c *Collect) State(context.Context) (State, error) {
 }
 
 // wasGiven reports whether the folder has results on a data set of the task that this program
-// did not collect, so that collecting would make another one.
+// did not collect.
 func (c *Collect) wasGiven() bool {
-	text, err := safefile.Read(results.Folder(c.w.dir).Gate(c.task.Spec.Name), safefile.MaxRecord)
-	if err != nil {
-		return false
-	}
-	gate, err := results.ParseGate(text)
-	return err == nil && (gate.Origin == results.OriginGiven || gate.Origin == results.OriginPublished)
+	gate, err := results.ReadGate(results.Folder(c.w.dir).Gate(c.task.Spec.Name))
+	return err == nil && gate.Given()
 }
 
 // fits returns a RequestError if the folder has results on another data set of the task.

@@ -49,7 +49,7 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 	// Without its data sets, the folder would collect others, which it then rejects.
 	var given []string
 	for _, g := range c.Gates {
-		if g.Origin == results.OriginGiven || g.Origin == results.OriginPublished {
+		if g.Given() {
 			given = append(given, g.Task+"=FILE")
 		}
 	}

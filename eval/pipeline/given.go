@@ -179,6 +179,7 @@ type Install struct {
 	w *Workspace
 	arm
 	from string
+	side *weights.Sidecar // cached: of the given checkpoint; nil until State read it
 }
 
 func (s *Install) ID() string      { return trainID(s.arm) }
@@ -198,8 +199,12 @@ func (s *Install) State(context.Context) (State, error) {
 	case err != nil || !exists(s.from):
 		return done, err
 	}
-	_, side, err := s.read()
-	if err == nil && (side.ID != there.ID || side.Step != there.Step) {
+	if s.side == nil {
+		if _, s.side, err = s.read(); err != nil {
+			return done, err
+		}
+	}
+	if side := s.side; side.ID != there.ID || side.Step != there.Step {
 		err = Requestf("%s holds another checkpoint than %s (hint: choose another --out, or delete that folder)", out, s.from)
 	}
 	return done, err
@@ -294,7 +299,7 @@ func (w *Workspace) trainingOf(a arm) Step {
 	switch {
 	case g != nil && a.method.Trained():
 		if path := g.find(a); path != "" {
-			return &Install{w, a, path}
+			return &Install{w: w, arm: a, from: path}
 		}
 		return &Gap{a, fmt.Errorf("--weights has no checkpoint of %s (hint: add it, or leave its method, task or seed out of the grid)", a.name())}
 	case a.method.Pretrained && w.Backbone == nil:

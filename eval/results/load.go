@@ -96,11 +96,7 @@ func (f *Contents) dropOldIntervals() {
 
 // addGate reads a render gate.
 func (f *Contents) addGate(path string) {
-	var g Gate
-	b, err := safefile.Read(path, safefile.MaxRecord)
-	if err == nil {
-		g, err = ParseGate(b)
-	}
+	g, err := ReadGate(path)
 	if err != nil {
 		f.Problems = append(f.Problems, fmt.Sprintf("reading the render gate %s: %v", path, err))
 		return

@@ -275,6 +275,19 @@ const (
 	OriginGiven     = "given"     // any other file
 )
 
+// Given reports whether the data set existed before the run, so that collecting would make
+// another one.
+func (g Gate) Given() bool { return g.Origin == OriginGiven || g.Origin == OriginPublished }
+
+// ReadGate reads the file of a verdict.
+func ReadGate(path string) (g Gate, err error) {
+	b, err := safefile.Read(path, safefile.MaxRecord)
+	if err != nil {
+		return g, err
+	}
+	return ParseGate(b)
+}
+
 // ParseGate parses a verdict.
 func ParseGate(b []byte) (g Gate, err error) {
 	if err := json.Unmarshal(b, &g); err != nil {
