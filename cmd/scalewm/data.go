@@ -42,6 +42,12 @@ func runData(ctx context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	out := c.String("out", "", "convert: `file` to write")
 	frames := c.String("frames", "", "convert: `name` of the camera whose videos or pictures are the frames, if there are several")
+	columns, drop := switches{}, stringList{}
+	c.Var(columns, "column", "convert: call the column OLD of the source NEW, as `NEW=OLD`; may be repeated")
+	c.Var(&drop, "drop", "convert: leave out the column of this `name`; may be repeated")
+	fit := c.OneOf("fit", "convert: how frames that are not square become so (`crop` takes the centre, letterbox adds bars): none, crop or letterbox", string(convert.FitNone), string(convert.FitCrop), string(convert.FitLetterbox))
+	size := c.Positive("size", 0, "convert: scale frames to an edge of `n` pixels")
+	actions := c.OneOf("actions", "convert: `whether` the action of a row is taken in it or led to it: auto (as the layout has it), leaving or leading", string(convert.Auto), string(convert.Leaving), string(convert.Leading))
 	filter := c.String("filter", "deflate", "convert: compression `filter` of the frames: deflate (readable everywhere), zstd or none")
 	to := c.OneOf("against", "check: compare it with this `set` instead: published (the paper's data) or none", "none", "published")
 	task := c.String("task", "", "check --against: `name` of the task, if the file does not record it")
@@ -53,7 +59,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 		if len(pos) > 2 {
 			return usagef("unexpected argument %q", pos[2])
 		}
-		if err := c.noEffect("with data "+pos[0], "out", "frames", "filter"); err != nil {
+		if err := c.noEffect("with data "+pos[0], "out", "frames", "column", "drop", "fit", "size", "actions", "filter"); err != nil {
 			return err
 		}
 	}
@@ -84,7 +90,8 @@ func runData(ctx context.Context, c *command, args []string) error {
 		if err != nil {
 			return usagef("data convert: %v", err)
 		}
-		return dataConvert(ctx, c, convert.Job{In: pos[1:], Out: *out, Frames: *frames, Filter: f}, *asJSON)
+		return dataConvert(ctx, c, convert.Job{In: pos[1:], Out: *out, Frames: *frames, Columns: columns, Drop: drop,
+			Fit: convert.Fit(*fit), Size: *size, Actions: convert.Alignment(*actions), Filter: f}, *asJSON)
 	}
 	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert"}))
 }

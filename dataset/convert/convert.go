@@ -1,12 +1,12 @@
-// Package convert makes data sets from recordings in other layouts. It reads
+// Package convert makes data sets from recordings in other layouts. The table layouts
+// in layout.go lists them: each has a reader in a file of its own. A [Job] is one
+// conversion. HDF5 files of our own layout are rewritten with our chunks and
+// checksums. Known layouts that only other programs read are recognised, and the error
+// names the lines that convert them.
 //
-//   - NumPy's .npz files, one episode each, or a folder of them;
-//   - folders of films or pictures, as stable-worldmodel records them;
-//   - LeRobot data sets of version 2 and 3;
-//   - HDF5 files, which are rewritten with our chunks and checksums.
-//
-// Other known layouts are recognised, and the error names what can read them. A [Job]
-// is one conversion.
+// A reader delivers the rows of one episode at a time, by the names that they have in
+// the source (rows). What is the same for all layouts follows in one place: which
+// array has the actions, new names, the size of frames (episode.go, fit.go).
 //
 // Inputs come from elsewhere and may be damaged or malicious. Readers check every
 // declared size against the size of the file before they allocate memory, never
@@ -16,10 +16,9 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,24 +28,62 @@ import (
 
 // Job is one conversion.
 type Job struct {
-	// In is one HDF5 file, one or more .npz files, or a folder in one of the layouts.
+	// In is one file or folder in one of the layouts, or several .npz files.
 	In  []string
 	Out string
-	// Frames selects the films or pictures of a folder with several cameras. "" is
-	// the one called pixels, or the only one.
+	// Frames selects the camera of an input with several. "" is the one called
+	// pixels, or the only one.
 	Frames string
-	Filter hdf5.Filter
-	// Note is called for everything that is left out.
+	// Columns maps new names of columns to those in the source.
+	Columns map[string]string
+	// Drop has the names of columns in the source to leave out.
+	Drop []string
+	// Fit makes frames square, and Size is their edge in pixels; 0 keeps it.
+	Fit  Fit
+	Size int
+	// Actions says what the action of a row does. Auto, the default, lets the layout
+	// decide.
+	Actions Alignment
+	Filter  hdf5.Filter
+	// Note is called for everything that is left out or changed.
 	Note     func(string)
 	Progress func(done, total int64, note string)
+
+	// chosen are the notes of camera, which the first episode reports.
+	chosen []string
+	fitted fitted
 }
+
+// Alignment says which frame an action belongs to.
+type Alignment string
+
+// Leaving means that action[t] is taken in the state of row t, as in our data sets.
+// Leading means that action[t] led to the state of row t.
+const (
+	Auto    Alignment = "auto"
+	Leaving Alignment = "leaving"
+	Leading Alignment = "leading"
+)
 
 // recording is a data set in another layout. Its episodes are read in ascending
 // order, each once.
 type recording interface {
 	episodes() int
-	episode(i int) (episode, error)
+	episode(i int) (rows, error)
 	close()
+}
+
+// rows are the rows of one episode as a reader delivers them.
+type rows struct {
+	// source is the file, or the number in a data set, for messages.
+	source string
+	// arrays have one row per frame, by their names in the source. The chosen camera
+	// is called pixels: (T, H, W, C) or (T, C, H, W) numbers from 0 to 255.
+	arrays map[string]array
+	// alignment is that of the actions; "" is Leaving.
+	alignment Alignment
+	// leftOut has a message for everything in the source that is not in arrays.
+	leftOut []string
 }
 
 // Run converts one episode at a time, so that one is in memory. An interrupted
@@ -56,12 +93,12 @@ func (j Job) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("converting %s: %w", j.In[0], err)
 	}
-	if _, ok := r.(npzFiles); j.Frames != "" && (ok || r == nil) {
-		return fmt.Errorf("converting %s: its frames are its array pixels (hint: leave --frames out; it names a camera of a folder that has several)", j.In[0])
-	}
 	if r != nil {
 		defer r.close()
 		return j.write(ctx, r)
+	}
+	if err := j.plain(); err != nil {
+		return fmt.Errorf("converting %s: %w", j.In[0], err)
 	}
 	src, err := hdf5.Open(j.In[0])
 	if err != nil {
@@ -74,64 +111,55 @@ func (j Job) Run(ctx context.Context) error {
 	return hdf5.Convert(ctx, src, j.Out, j.Filter, j.Progress)
 }
 
-// open detects the layout of the input. It returns nil for HDF5, and also for what
-// nothing here reads: the reader of HDF5 then returns the error.
-func (j Job) open(ctx context.Context) (recording, error) {
-	// Several inputs are episodes in .npz files; every other layout is one file or
-	// folder.
-	isNPZ := func(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npz") }
-	if !slices.ContainsFunc(j.In, func(path string) bool { return !isNPZ(path) }) {
-		return npzFiles(j.In), nil
+// plain returns an error if the user asked for a change that a copy of an HDF5 file
+// does not make.
+func (j *Job) plain() error {
+	if j.Frames != "" || len(j.Columns)+len(j.Drop)+j.Size > 0 || j.fits() || j.Actions == Leading {
+		return errors.New("--frames, --column, --drop, --fit, --size and --actions do not apply to an HDF5 file of our layout (hint: leave them out)")
 	}
-	if len(j.In) > 1 {
-		return nil, fmt.Errorf("%s: several inputs must all be .npz files (hint: convert one data set per call)", j.In[1])
-	}
-	if st, err := os.Stat(j.In[0]); err != nil || !st.IsDir() {
-		return nil, nil
-	}
-	has := func(name string) bool {
-		_, err := os.Stat(filepath.Join(j.In[0], name))
-		return err == nil
-	}
-	switch {
-	// A file that only this layout has identifies it.
-	case has("meta/info.json"):
-		return openLeRobot(ctx, j.In[0], j.Frames, j.Note)
-	case has("ep_len.npz"):
-		return openFolder(ctx, j.In[0], j.Frames)
-	}
-	entries, err := os.ReadDir(j.In[0])
+	return nil
+}
+
+// open opens an input in one of the layouts. It returns nil for HDF5 of our own
+// layout, and for what nothing here reads: the reader of HDF5 then returns the error.
+func (j *Job) open(ctx context.Context) (recording, error) {
+	in, err := openInput(j.In)
 	if err != nil {
 		return nil, err
 	}
-	var files npzFiles
-	for _, e := range entries {
-		if isNPZ(e.Name()) {
-			files = append(files, filepath.Join(j.In[0], e.Name()))
-		}
-	}
-	if files == nil {
-		// The reader of HDF5 knows which folders others can read.
+	l := layoutOf(in)
+	switch {
+	case l == nil:
 		return nil, nil
+	case l.open == nil:
+		return nil, fmt.Errorf("it has the layout %s, which other programs read (hint: %s)", l.name, l.instead(j.In[0]))
 	}
-	return files, nil
+	r, err := l.open(ctx, in, j)
+	if err != nil {
+		return nil, fmt.Errorf("reading it as %s: %w", l.name, err)
+	}
+	return r, nil
 }
 
 // write writes the episodes. The first one determines the columns, and all others
 // must have the same.
-func (j Job) write(ctx context.Context, r recording) error {
+func (j *Job) write(ctx context.Context, r recording) error {
 	var w *hdf5.Writer
 	var opt hdf5.WriterOptions
 	for i := range r.episodes() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e, err := r.episode(i)
+		from, err := r.episode(i)
+		var e episode
+		if err == nil {
+			e, err = j.take(from)
+		}
 		if err == nil && w == nil {
-			for _, note := range e.leftOut {
-				j.Note(fmt.Sprintf("%s: %s", e.source, note))
+			for _, note := range e.notes {
+				j.Note(fmt.Sprintf("%s: %s", from.source, note))
 			}
-			opt = hdf5.WriterOptions{Columns: e.columns, FrameSize: e.edge, Filter: j.Filter}
+			opt = hdf5.WriterOptions{Columns: e.columns, FrameSize: e.edge, Filter: j.Filter, Attrs: e.attrs}
 			if w, err = hdf5.Create(j.Out, opt); err != nil {
 				return err
 			}
@@ -144,7 +172,7 @@ func (j Job) write(ctx context.Context, r recording) error {
 			err = w.Append(e.data)
 		}
 		if err != nil {
-			return fmt.Errorf("converting the episode %s: %w", e.source, err)
+			return fmt.Errorf("converting the episode %s: %w", from.source, err)
 		}
 		if j.Progress != nil {
 			j.Progress(int64(i+1), int64(r.episodes()), "episodes")

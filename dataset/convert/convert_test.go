@@ -151,7 +151,7 @@ func TestFoldersOfAnyName(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "lerobot3"), os.DirFS("testdata/lerobot3")); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := openLeRobot(t.Context(), filepath.Join(dir, "lerobot3"), "", nil); err != nil || l.episodes() != 2 {
+	if l, err := (&Job{In: []string{filepath.Join(dir, "lerobot3")}}).open(t.Context()); err != nil || l.episodes() != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -314,9 +314,8 @@ func FuzzNPY(f *testing.F) {
 			if err != nil {
 				return
 			}
-			var e episode
-			_ = e.take(map[string]array{"pixels": a})
-			_ = e.take(map[string]array{"action": a, "state": a})
+			j := Job{Size: 4, Fit: FitLetterbox, Actions: Leading}
+			_, _ = j.take(rows{arrays: map[string]array{"pixels": a, "action": a, "state": a}})
 		})
 	})
 }
@@ -343,7 +342,7 @@ func FuzzTable(f *testing.F) {
 			defer table.close()
 			_, _ = table.numbers("episode_index", 1)
 			_, _ = table.feature("action", leRobotFeature{Type: "float32", Shape: []int{2}}, 0, 1)
-			_, _ = table.pictures("observation.image", 0, 1)
+			_, _ = table.pictures("observation.image", 0, 1, (&Job{}).fit)
 		})
 	})
 }

@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/jpeg" // pictures of both layouts
-	_ "image/png"
 	"io"
 	"math"
 	"os"
@@ -180,13 +177,13 @@ func (h *prefixBuffer) line() string {
 
 // frames returns n frames from number first on. Frames before first are skipped; the
 // film cannot go back.
-func (f *film) frames(first, n int) (array, error) {
+func (f *film) frames(first, n int, fit func(picture) (picture, error)) (array, error) {
 	for f.next < first {
 		if _, err := f.frame(false, first+n); err != nil {
 			return array{}, err
 		}
 	}
-	return stack(n, func(int) (picture, error) { return f.frame(true, first+n) })
+	return stack(n, fit, func(int) (picture, error) { return f.frame(true, first+n) })
 }
 
 // finish decodes the rest of the film, so that damage anywhere in it is an error. If
@@ -267,12 +264,6 @@ func (f *film) close() {
 	f.times.Close()
 }
 
-// picture is a frame: rows of pixels of three bytes.
-type picture struct {
-	width, height int
-	rgb           []byte
-}
-
 // readPPM reads one PPM picture of 8 bits per colour. If keep is not set, it skips
 // the pixels.
 func readPPM(r *bufio.Reader, keep bool) (p picture, err error) {
@@ -294,61 +285,4 @@ func readPPM(r *bufio.Reader, keep bool) (p picture, err error) {
 	p.rgb = make([]byte, n)
 	_, err = io.ReadFull(r, p.rgb)
 	return p, err
-}
-
-// readPicture decodes a JPEG or PNG. The size is checked before the pixels are
-// decoded, since a small file can declare a huge picture.
-func readPicture(b []byte) (p picture, err error) {
-	c, _, err := image.DecodeConfig(bytes.NewReader(b))
-	if err != nil {
-		return p, err
-	}
-	p.width, p.height = c.Width, c.Height
-	if err := p.check(); err != nil {
-		return p, err
-	}
-	img, _, err := image.Decode(bytes.NewReader(b))
-	if err != nil {
-		return p, err
-	}
-	// RGBA returns 16 bits per colour, of which the upper 8 are those of the picture.
-	at := img.Bounds().Min
-	p.rgb = make([]byte, 0, 3*p.width*p.height)
-	for y := range p.height {
-		for x := range p.width {
-			r, g, b, _ := img.At(at.X+x, at.Y+y).RGBA()
-			p.rgb = append(p.rgb, byte(r>>8), byte(g>>8), byte(b>>8))
-		}
-	}
-	return p, nil
-}
-
-// check returns an error unless the picture can be a frame.
-func (p picture) check() error {
-	if p.width != p.height || p.width < 1 || p.width > hdf5.MaxFrameSize {
-		return fmt.Errorf("it is %d x %d pixels, frames are squares with an edge of 1 to %d (hint: crop or resize them, as with ffmpeg -vf crop)", p.width, p.height, hdf5.MaxFrameSize)
-	}
-	return nil
-}
-
-// stack returns an array of the n frames that next returns.
-func stack(n int, next func(i int) (picture, error)) (a array, err error) {
-	a.dtype = "uint8"
-	for i := range n {
-		p, err := next(i)
-		if err != nil {
-			return a, err
-		}
-		if i == 0 {
-			a.shape = []int{n, p.height, p.width, 3}
-		}
-		// picture.check has made sure that pictures are square.
-		if p.width != a.shape[1] {
-			return a, fmt.Errorf("frame %d is %d pixels wide, the first %d (hint: all frames have one size)", i, p.width, a.shape[1])
-		}
-		if a.data = append(a.data, p.rgb...); len(a.data) > maxArrays {
-			return a, fmt.Errorf("an episode of frames is larger than %d GB", maxArrays>>30)
-		}
-	}
-	return a, nil
 }

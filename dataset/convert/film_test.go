@@ -61,7 +61,7 @@ func decodeFilm(t *testing.T, path string, n int) ([]byte, error) {
 		t.Fatal(err)
 	}
 	defer f.close()
-	a, err := f.frames(0, n)
+	a, err := f.frames(0, n, (&Job{}).fit)
 	if err == nil {
 		err = f.finish(n)
 	}
@@ -238,7 +238,7 @@ func TestFFmpegEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(100*time.Millisecond, cancel)
-	if _, err := f.frames(0, 1); !errors.Is(err, context.Canceled) {
+	if _, err := f.frames(0, 1, (&Job{}).fit); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if !ended(strconv.Itoa(f.cmd.Process.Pid)) {

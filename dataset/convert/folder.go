@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"scalewm/dataset/safefile"
@@ -18,6 +17,7 @@ import (
 // with films ep_I.mp4 or pictures ep_I_step_J.jpeg (docs/sources.md#folder-of-films).
 type folder struct {
 	ctx  context.Context
+	job  *Job
 	path string
 	// columns has the rows of all episodes, by name.
 	columns map[string]array
@@ -35,8 +35,9 @@ type folder struct {
 const arrayName = "arr_0"
 
 // openFolder reads all columns of a folder and chooses its camera.
-func openFolder(ctx context.Context, path, camera string) (*folder, error) {
-	f := &folder{ctx: ctx, path: path, columns: map[string]array{}}
+func openFolder(ctx context.Context, in *input, j *Job) (recording, error) {
+	path := in.path()
+	f := &folder{ctx: ctx, job: j, path: path, columns: map[string]array{}}
 	lengths, err := f.read("ep_len")
 	if err != nil {
 		return nil, err
@@ -84,39 +85,13 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 			}
 		}
 	}
-	f.camera, err = chooseCamera(cameras, camera, &f.leftOut)
+	f.camera, err = j.camera(cameras)
 	return f, err
 }
 
 // maxEpisode bounds the rows of an episode, and the episodes of a data set. Larger
 // numbers are damage.
 const maxEpisode = 1 << 22
-
-// chooseCamera returns which of several cameras has the frames, or "" if there are none,
-// and appends messages about the others.
-func chooseCamera(cameras []string, requested string, leftOut *[]string) (camera string, err error) {
-	switch {
-	case requested != "" && !slices.Contains(cameras, requested):
-		return "", fmt.Errorf("it has no frames called %q (hint: --frames is one of %s)", requested, strings.Join(cameras, ", "))
-	case requested != "":
-		camera = requested
-	case slices.Contains(cameras, "pixels"):
-		camera = "pixels"
-	case len(cameras) == 1:
-		camera = cameras[0]
-	case len(cameras) > 1:
-		return "", fmt.Errorf("it has several cameras (hint: --frames NAME, one of %s)", strings.Join(cameras, ", "))
-	}
-	if camera == "" {
-		*leftOut = append(*leftOut, "it has no camera, and the data set no frames")
-	}
-	for _, c := range cameras {
-		if c != camera {
-			*leftOut = append(*leftOut, fmt.Sprintf("the frames %s are left out, those of %s are taken", c, camera))
-		}
-	}
-	return camera, nil
-}
 
 // read reads the array of a .npz file.
 func (f *folder) read(name string) (array, error) {
@@ -137,21 +112,16 @@ func (f *folder) episodes() int { return len(f.lengths) }
 func (f *folder) close() {}
 
 // episode cuts the rows of an episode out of the columns and reads its frames.
-func (f *folder) episode(i int) (e episode, err error) {
-	e.source, e.leftOut = fmt.Sprintf("%d of %s", i, f.path), f.leftOut
-	arrays := map[string]array{}
+func (f *folder) episode(i int) (rows, error) {
+	r := rows{source: fmt.Sprintf("%d of %s", i, f.path), arrays: map[string]array{}, leftOut: f.leftOut}
 	for name, a := range f.columns {
-		// Bytes of a row.
-		row := len(a.data) / a.rows()
-		from, to := f.offsets[i], f.offsets[i]+f.lengths[i]
-		arrays[name] = array{dtype: a.dtype, shape: append([]int{f.lengths[i]}, a.shape[1:]...), data: a.data[from*row : to*row]}
+		r.arrays[name] = a.slice(f.offsets[i], f.offsets[i]+f.lengths[i])
 	}
+	var err error
 	if f.camera != "" {
-		if arrays["pixels"], err = f.frames(i); err != nil {
-			return e, err
-		}
+		r.arrays["pixels"], err = f.frames(i)
 	}
-	return e, e.take(arrays)
+	return r, err
 }
 
 // frames returns the frames of an episode, from its film or else from its pictures. A
@@ -162,7 +132,7 @@ func (f *folder) frames(i int) (array, error) {
 	film, err := openFilm(f.ctx, base+".mp4", 0)
 	if err == nil {
 		defer film.close()
-		a, err := film.frames(0, f.lengths[i])
+		a, err := film.frames(0, f.lengths[i], f.job.fit)
 		if err == nil {
 			err = film.finish(f.lengths[i])
 		}
@@ -180,7 +150,7 @@ func (f *folder) frames(i int) (array, error) {
 			return array{}, fmt.Errorf("there are %d rows, and the picture %s follows their last (hint: record the episode again or leave it out)", f.lengths[i], path)
 		}
 	}
-	return stack(f.lengths[i], func(step int) (p picture, err error) {
+	return stack(f.lengths[i], f.job.fit, func(step int) (p picture, err error) {
 		for _, ending := range endings {
 			path := name(step, ending)
 			var b []byte

@@ -22,7 +22,7 @@ import (
 type leRobot struct {
 	ctx     context.Context
 	path    string
-	note    func(string)
+	job     *Job
 	info    leRobotInfo
 	version int
 	// camera is the feature whose frames are read, or "".
@@ -80,16 +80,13 @@ type leRobotEpisode struct {
 	first int
 }
 
-// leRobotNames has the names that stable-worldmodel gives to features of a LeRobot
-// data set. The frames become pixels.
-var leRobotNames = map[string]string{"observation.state": "proprio"}
-
 // leRobotIndices are features that number rows. The writer makes its own.
 var leRobotIndices = []string{"index", "episode_index", "frame_index"}
 
 // openLeRobot reads the metadata of a data set and finds its episodes.
-func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*leRobot, error) {
-	l := &leRobot{ctx: ctx, path: path, note: note, uses: map[string]*leRobotUse{}}
+func openLeRobot(ctx context.Context, in *input, j *Job) (recording, error) {
+	path := in.path()
+	l := &leRobot{ctx: ctx, path: path, job: j, uses: map[string]*leRobotUse{}}
 	b, err := safefile.Read(filepath.Join(path, "meta", "info.json"), safefile.MaxRecord)
 	if err == nil {
 		err = l.info.parse(b)
@@ -106,7 +103,7 @@ func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*
 		}
 	}
 	slices.Sort(cameras)
-	if l.camera, err = chooseCamera(cameras, camera, &l.leftOut); err != nil {
+	if l.camera, err = j.camera(cameras); err != nil {
 		return nil, err
 	}
 	if l.version == 3 {
@@ -309,7 +306,7 @@ func (l *leRobot) close() {
 }
 
 // episode reads the features and the frames of an episode.
-func (l *leRobot) episode(i int) (e episode, err error) {
+func (l *leRobot) episode(i int) (e rows, err error) {
 	at := l.located[i]
 	e.source, e.leftOut = fmt.Sprintf("%d of %s", at.index, l.path), slices.Clone(l.leftOut)
 	if path := filepath.Join(l.path, at.data); l.table == nil || l.table.path != path {
@@ -324,7 +321,7 @@ func (l *leRobot) episode(i int) (e episode, err error) {
 	if err != nil {
 		return e, fmt.Errorf("the table %s: %w", at.data, err)
 	}
-	arrays := map[string]array{}
+	e.arrays = map[string]array{}
 	for name, f := range l.info.Features {
 		if f.isFrames() || slices.Contains(leRobotIndices, name) {
 			continue
@@ -337,22 +334,16 @@ func (l *leRobot) episode(i int) (e episode, err error) {
 		if err != nil {
 			return e, err
 		}
-		if column, ok := leRobotNames[name]; ok {
-			name = column
-		}
-		arrays[name] = a
+		e.arrays[name] = a
 	}
 	slices.Sort(e.leftOut)
 	switch l.info.Features[l.camera].Type {
 	case "video":
-		arrays["pixels"], err = l.videoFrames(at, to-from)
+		e.arrays["pixels"], err = l.videoFrames(at, to-from)
 	case "image":
-		arrays["pixels"], err = l.table.pictures(l.camera, from, to)
+		e.arrays["pixels"], err = l.table.pictures(l.camera, from, to, l.job.fit)
 	}
-	if err != nil {
-		return e, err
-	}
-	return e, e.take(arrays)
+	return e, err
 }
 
 // rows finds the rows [from, to) of an episode in the open table. They must be
@@ -422,7 +413,7 @@ func (l *leRobot) videoFrames(at leRobotEpisode, n int) (a array, err error) {
 			return a, err
 		}
 	}
-	if a, err = l.film.frames(at.first, n); err != nil {
+	if a, err = l.film.frames(at.first, n, l.job.fit); err != nil {
 		return a, err
 	}
 	use.episodes, use.taken, use.end, use.last = use.episodes-1, use.taken+n, at.first+n, at.index
@@ -435,7 +426,7 @@ func (l *leRobot) videoFrames(at leRobotEpisode, n int) (a array, err error) {
 		return a, l.film.finish(n)
 	}
 	if err = l.film.finish(-1); err == nil && l.film.next != use.taken {
-		l.note(fmt.Sprintf("the film %s has %d frames, and its episodes use %d: the others are left out", path, l.film.next, use.taken))
+		l.job.Note(fmt.Sprintf("the film %s has %d frames, and its episodes use %d: the others are left out", path, l.film.next, use.taken))
 	}
 	return a, err
 }

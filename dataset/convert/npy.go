@@ -11,27 +11,6 @@ import (
 	"strings"
 )
 
-// array is an array of numbers, with rows along its first axis.
-type array struct {
-	// dtype is a type of data sets; NumPy's booleans are uint8.
-	dtype string
-	shape []int
-	// data is row-major and little-endian.
-	data []byte
-}
-
-// dtypes has the types that data sets can hold, by their names in NumPy; widths has
-// their sizes in bytes.
-var (
-	dtypes = map[string]string{"b1": "uint8", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16", "u4": "uint32", "i4": "int32",
-		"u8": "uint64", "i8": "int64", "f4": "float32", "f8": "float64"}
-	widths = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8, "float32": 4, "float64": 8}
-)
-
-// errNotNumeric is wrapped by errors about values that cannot be a column. Such arrays
-// are left out where the others can still be converted.
-var errNotNumeric = errors.New("its values are not of a numeric type that data sets can hold")
-
 // Limits on what a file may declare: bytes of a header, number of axes, and bytes of
 // all its arrays together, which are at most one episode.
 const (
@@ -44,7 +23,7 @@ const (
 // (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). It is
 // matched and not evaluated.
 var (
-	descrEntry   = regexp.MustCompile(`'descr':\s*'([<>|=])([a-z]\d)'`)
+	descrEntry   = regexp.MustCompile(`'descr':\s*'([<>|=][a-zA-Z]\d*)'`)
 	fortranEntry = regexp.MustCompile(`'fortran_order':\s*(True|False)`)
 	shapeEntry   = regexp.MustCompile(`'shape':\s*\(([\d, ]*)\)`)
 )
@@ -58,18 +37,22 @@ func readNPY(r io.Reader, size int64) (a array, err error) {
 		return a, err
 	}
 	descr, fortran, shape := descrEntry.FindStringSubmatch(header), fortranEntry.FindStringSubmatch(header), shapeEntry.FindStringSubmatch(header)
-	switch {
-	case fortran == nil || shape == nil:
+	if fortran == nil || shape == nil {
 		return a, errors.New("it does not have NumPy's header")
-	case descr == nil || dtypes[descr[2]] == "" || descr[1] == ">":
-		return a, fmt.Errorf("%w (hint: x.astype(\"float32\") in Python; bool, uint8, int64 and float64 are read too)", errNotNumeric)
-	case fortran[1] == "True":
-		return a, errors.New("it is in Fortran order (hint: np.ascontiguousarray(x) in Python)")
 	}
-	a.dtype = dtypes[descr[2]]
+	// An array of records has a list in place of the name of a type.
+	var t numpyType
+	if descr != nil {
+		t, err = parseNumpyType(descr[1])
+	} else {
+		err = errNotNumeric
+	}
+	if err != nil {
+		return a, fmt.Errorf("%w (hint: x.astype(\"float32\") in Python; bool, uint8, int64 and float64 are read too)", err)
+	}
 	// n is the number of bytes that the shape requires. It is compared with the limit
 	// before each multiplication, which therefore cannot overflow.
-	n := int64(widths[a.dtype])
+	n := int64(t.size)
 	for text := range strings.SplitSeq(strings.ReplaceAll(shape[1], " ", ""), ",") {
 		// A tuple of one number ends with a comma.
 		if text == "" {
@@ -93,7 +76,10 @@ func readNPY(r io.Reader, size int64) (a array, err error) {
 			err = errors.New("it continues after its numbers")
 		}
 	}
-	return a, err
+	if err != nil {
+		return a, err
+	}
+	return t.array(a.shape, a.data, fortran[1] == "True"), nil
 }
 
 // readHeader reads the magic bytes, the version, the length and the text of the
@@ -117,41 +103,4 @@ func readHeader(r io.Reader) (string, error) {
 	text := make([]byte, n)
 	_, err := io.ReadFull(r, text)
 	return string(text), err
-}
-
-// rows returns the length of the first axis; a single number has no rows.
-func (a array) rows() int {
-	if len(a.shape) == 0 {
-		return 0
-	}
-	return a.shape[0]
-}
-
-// width returns the number of values in a row.
-func (a array) width() int {
-	n := 1
-	for _, edge := range a.shape[1:] {
-		n *= edge
-	}
-	return n
-}
-
-// integers returns the values of an array of integers of at most 2^53.
-func (a array) integers() ([]int, error) {
-	size := widths[a.dtype]
-	out := make([]int, len(a.data)/size)
-	for i := range out {
-		// Put the number into the highest bytes and shift it down, which extends the
-		// sign.
-		b := append(make([]byte, 8-size, 8), a.data[i*size:(i+1)*size]...)
-		v := int64(binary.LittleEndian.Uint64(b))
-		if v >>= 8 * (8 - size); a.dtype[0] == 'u' {
-			v &= 1<<(8*size) - 1
-		}
-		if a.dtype[0] == 'f' || a.dtype[0] == 'u' && v < 0 || v < -1<<53 || v > 1<<53 {
-			return nil, fmt.Errorf("it is %s, with integers beyond 2^53 or other numbers (hint: x.astype(\"int32\") in Python)", a.dtype)
-		}
-		out[i] = int(v)
-	}
-	return out, nil
 }

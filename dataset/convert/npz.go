@@ -3,7 +3,10 @@ package convert
 import (
 	"archive/zip"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,21 +14,50 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// npzFiles are the paths of .npz files with one episode each.
-type npzFiles []string
+// npzFiles are .npz files with one episode each.
+type npzFiles struct {
+	job   *Job
+	files []string
+}
 
-func (f npzFiles) episodes() int { return len(f) }
+// openNPZ opens files of episodes in the order of their paths.
+func openNPZ(_ context.Context, in *input, j *Job) (recording, error) {
+	return npzFiles{j, in.npz()}, nil
+}
+
+func (f npzFiles) episodes() int { return len(f.files) }
 
 func (f npzFiles) close() {}
 
 // episode reads all arrays of file i into memory.
-func (f npzFiles) episode(i int) (e episode, err error) {
-	e.source = f[i]
-	arrays, err := readNPZ(f[i], &e.leftOut)
-	if err != nil {
-		return e, err
+func (f npzFiles) episode(i int) (r rows, err error) {
+	r.source = f.files[i]
+	if r.arrays, err = readNPZ(f.files[i], &r.leftOut); err == nil {
+		err = f.job.chooseArray(r.arrays)
 	}
-	return e, e.take(arrays)
+	return r, err
+}
+
+// chooseArray makes the frames the array pixels: those that --frames names, or the
+// only ones. It notes the others and removes them.
+func (j *Job) chooseArray(arrays map[string]array) error {
+	var cameras []string
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		// The user may name an array whose numbers are not bytes.
+		if arrays[name].isCamera() || name == j.Frames || name == "pixels" {
+			cameras = append(cameras, name)
+		}
+	}
+	camera, err := j.camera(cameras)
+	if err != nil || camera == "" {
+		return err
+	}
+	frames := arrays[camera]
+	for _, name := range cameras {
+		delete(arrays, name)
+	}
+	arrays["pixels"] = frames
+	return nil
 }
 
 // readNPZ reads the arrays of a .npz file by name, except indices of episodes and
@@ -64,10 +96,15 @@ func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 		}
 		r, err := member.Open()
 		if err == nil {
-			arrays[name], err = readNPY(r, int64(member.UncompressedSize64))
+			var a array
+			if a, err = readNPY(r, int64(member.UncompressedSize64)); err == nil {
+				arrays[name] = a
+			}
 			r.Close()
 		}
-		if err != nil {
+		if errors.Is(err, errNotNumeric) {
+			*leftOut = append(*leftOut, fmt.Sprintf("the array %s is left out: %v", name, err))
+		} else if err != nil {
 			return nil, fmt.Errorf("its array %s: %w", name, err)
 		}
 	}

@@ -449,10 +449,10 @@ func (t *table) feature(name string, f leRobotFeature, from, to int) (a array, e
 // pictures returns the frames of a camera whose pictures are in the table. Many rows
 // can share one picture in the file, so the decoded pixels are bounded by its size
 // too.
-func (t *table) pictures(name string, from, to int) (array, error) {
+func (t *table) pictures(name string, from, to int, fit func(picture) (picture, error)) (array, error) {
 	// The same ratio as for deflate, with some space for small files.
 	left := 64<<20 + 1032*t.size
-	a, err := stack(to-from, func(i int) (p picture, err error) {
+	a, err := stack(to-from, fit, func(i int) (p picture, err error) {
 		err = t.read(name+"\x00bytes", from+i, from+i+1, nil, func(x parquet.Value, _ bool) (err error) {
 			p, err = readPicture(x.ByteArray())
 			return err

@@ -447,7 +447,7 @@ func (d *description) widen(dst []float64, src []byte) (inexact int) {
 		exact := true
 		switch {
 		case dt == "float16":
-			dst[i] = float16(order.Uint16(b))
+			dst[i] = Float16(order.Uint16(b))
 		case dt == "float32":
 			dst[i] = float64(math.Float32frombits(order.Uint32(b)))
 		case dt == "float64":
@@ -469,8 +469,8 @@ func (d *description) widen(dst []float64, src []byte) (inexact int) {
 	return inexact
 }
 
-// float16 converts an IEEE binary16, subnormal numbers included.
-func float16(h uint16) float64 {
+// Float16 converts an IEEE binary16, subnormal numbers included.
+func Float16(h uint16) float64 {
 	sign, exp, frac := 1.0, int(h>>10&31), float64(h&1023)
 	if h>>15 != 0 {
 		sign = -1
