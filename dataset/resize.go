@@ -69,10 +69,10 @@ func NewResizer(from, size int) *Resizer {
 func (r *Resizer) Size() int { return r.size }
 
 // Resize scales a frame of (from, from, 3) bytes to dst of (size, size, 3) bytes,
-// like torchvision's resize(antialias=True) on uint8 (docs/sources.md#resize):
-// horizontally first, in float32, rounded half to even. Where the exact result is a
-// tie, torchvision's last bit depends on the instructions of its CPU; in a frame of
-// noise at most 3 bytes differ, by one level. Resize panics if a length is wrong.
+// like torchvision's resize(antialias=True) on floats: horizontally first, in float32,
+// then rounded half to even. On bytes, torchvision computes in fixed point on some
+// CPUs, and a share of the values differs by one level (docs/sources.md#resize).
+// Resize panics if a length is wrong.
 func (r *Resizer) Resize(dst, src []byte) {
 	w := r.size * 3
 	if len(src) != r.from*r.from*3 || len(dst) != r.size*w {

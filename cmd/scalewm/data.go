@@ -23,7 +23,7 @@ import (
 )
 
 func init() {
-	register(verb{name: "data", args: "info|check|convert F.h5", summary: "describe, verify or convert a data set (.h5, .npz episodes, videos, LeRobot)",
+	register(verb{name: "data", args: "info|check|convert F.h5", summary: "describe, verify or convert a data set (.h5, .npz, LeRobot, Zarr, Minari, DINO-WM, ...)",
 		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data check tworoom.h5 --against published\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
 }
 
@@ -65,6 +65,11 @@ func runData(ctx context.Context, c *command, args []string) error {
 	}
 	if pos[0] != "check" {
 		if err := c.noEffect("with data "+pos[0], "against", "task"); err != nil {
+			return err
+		}
+	}
+	if pos[0] == "info" || pos[0] == "check" {
+		if err := convert.Recognise(pos[1]); err != nil {
 			return err
 		}
 	}

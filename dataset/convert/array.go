@@ -110,6 +110,16 @@ func (a array) slice(from, to int) array {
 	return array{dtype: a.dtype, shape: append([]int{to - from}, a.shape[1:]...), data: a.data[from*row : to*row]}
 }
 
+// joined returns the rows of a and then those of b.
+func (a array) joined(b array) (array, error) {
+	if a.dtype != b.dtype || !slices.Equal(a.shape[1:], b.shape[1:]) {
+		return a, fmt.Errorf("it is %s %v, and before it was %s %v (hint: are they of one run?)", b.dtype, b.shape, a.dtype, a.shape)
+	}
+	a.shape = append([]int{a.rows() + b.rows()}, a.shape[1:]...)
+	a.data = slices.Concat(a.data, b.data)
+	return a, nil
+}
+
 // advanced returns the array with the row t+1 as row t, and without a last row, which
 // is NaN.
 func (a array) advanced() (array, error) {

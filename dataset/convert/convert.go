@@ -129,6 +129,8 @@ func (j *Job) open(ctx context.Context) (recording, error) {
 	}
 	l := layoutOf(in)
 	switch {
+	case l == nil && in.isDir:
+		return nil, fmt.Errorf("the folder has none of the layouts that are known here (hint: those are %s; is it the folder above or below?)", layoutNames())
 	case l == nil:
 		return nil, nil
 	case l.open == nil:

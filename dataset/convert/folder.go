@@ -95,7 +95,7 @@ const maxEpisode = 1 << 22
 
 // read reads the array of a .npz file.
 func (f *folder) read(name string) (array, error) {
-	arrays, err := readNPZ(filepath.Join(f.path, name+".npz"), &f.leftOut)
+	arrays, err := readNPZ(filepath.Join(f.path, name+".npz"), everyArray, &f.leftOut)
 	if err != nil {
 		return array{}, err
 	}

@@ -35,6 +35,8 @@ var layouts = []layout{
 	{name: "stable-worldmodel's folder", is: func(in *input) bool { return in.has("ep_len.npz") }, open: openFolder},
 	{name: "Lance", is: func(in *input) bool { return in.has("_versions") }, instead: insteadOfLance},
 	{name: "RLDS", is: func(in *input) bool { return in.any("*.tfrecord*") || in.any("*/*.tfrecord*") }, instead: insteadOfRLDS},
+	{name: "OGBench", is: isOGBench, open: openOGBench},
+	{name: "Dreamer's episodes", is: isDreamer, open: openDreamer},
 	{name: "NumPy episodes", is: func(in *input) bool { return in.npz() != nil }, open: openNPZ},
 }
 
@@ -213,20 +215,28 @@ func layoutOf(in *input) *layout {
 	return nil
 }
 
-// Recognise returns the name of the layout that Job converts from, for a path that
-// has one, and otherwise "". instead is the hint that names another program if Job
-// does not read the layout.
-func Recognise(path string) (name, instead string) {
+// layoutNames lists the names of all layouts for messages.
+func layoutNames() string {
+	var names []string
+	for _, l := range layouts {
+		names = append(names, l.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Recognise returns an error that names the layout of an input that is not a data set
+// itself, and how to convert it. It returns nil for all others.
+func Recognise(path string) error {
 	in, err := openInput([]string{path})
 	if err != nil {
-		return "", ""
+		return nil
 	}
 	l := layoutOf(in)
 	switch {
 	case l == nil:
-		return "", ""
+		return nil
 	case l.open == nil:
-		return l.name, l.instead(path)
+		return fmt.Errorf("%s has the layout %s (hint: %s)", path, l.name, l.instead(path))
 	}
-	return l.name, ""
+	return fmt.Errorf("%s has the layout %s (hint: `scalewm data convert %q --out NAME.h5` makes a data set of it)", path, l.name, path)
 }

@@ -64,6 +64,9 @@ type leRobotInfo struct {
 type leRobotFeature struct {
 	Type  string `json:"dtype"`
 	Shape []int  `json:"shape"`
+	Info  struct {
+		Depth bool `json:"video.is_depth_map"`
+	} `json:"info"`
 }
 
 // isFrames reports whether a feature is a camera.
@@ -98,7 +101,10 @@ func openLeRobot(ctx context.Context, in *input, j *Job) (recording, error) {
 	l.version = int(l.info.Version[1] - '0')
 	var cameras []string
 	for name, f := range l.info.Features {
-		if f.isFrames() {
+		switch {
+		case f.isFrames() && f.Info.Depth && name != j.Frames:
+			l.leftOut = append(l.leftOut, fmt.Sprintf("the frames %s are left out: they are of a depth camera", name))
+		case f.isFrames():
 			cameras = append(cameras, name)
 		}
 	}
@@ -133,12 +139,14 @@ func (i *leRobotInfo) parse(b []byte) error {
 		if !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) {
 			return fmt.Errorf("it has a feature %q, which is not a valid name", name)
 		}
+		// A row of a vector has at most maxRowBytes numbers. The shape of a camera is
+		// not used: some sets have (3, H, W) and call it height, width, channel.
 		n := 1
 		for _, edge := range f.Shape {
-			if edge < 0 || edge > maxRowBytes {
-				return fmt.Errorf("its feature %s has the shape %v", name, f.Shape)
+			if n *= edge; !f.isFrames() && (n < 0 || n > maxRowBytes || len(f.Shape) > maxAxes) {
+				return fmt.Errorf("its feature %s has the shape %v (hint: is it a camera of the type video or image?)", name, f.Shape)
 			}
-			n = min(n*edge, maxRowBytes+1)
+			n = min(n, maxRowBytes+1)
 		}
 	}
 	return nil
@@ -146,7 +154,7 @@ func (i *leRobotInfo) parse(b []byte) error {
 
 // locate reads from meta/episodes where the episodes of version 3 are.
 func (l *leRobot) locate() error {
-	files, err := fs.Glob(os.DirFS(l.path), "meta/episodes/chunk-*/file-*.parquet")
+	files, err := l.glob("meta/episodes/chunk-*/file-*.parquet")
 	if err != nil {
 		return err
 	}
@@ -191,6 +199,14 @@ func (l *leRobot) locate() error {
 	return nil
 }
 
+// glob returns the files of the set that match a pattern, in the order of their
+// numbers.
+func (l *leRobot) glob(pattern string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(l.path), pattern)
+	slices.SortFunc(names, natural)
+	return names, err
+}
+
 // place returns the episode of version 3 that a row of meta/episodes describes; at
 // has the columns of the row. Times must be those of frames, since rounding a wrong
 // time would shift frames against rows.
@@ -232,13 +248,20 @@ func (i *leRobotInfo) place(at map[string]float64, camera string) (e leRobotEpis
 	return e, err
 }
 
-// list finds the episodes of version 2: those in meta/episodes.jsonl if it exists,
-// and otherwise the first total_episodes.
+// list finds the episodes of version 2: those in meta/episodes.jsonl, or, without that
+// file, those that have tables. Numbers may have gaps where episodes were removed.
 func (l *leRobot) list() error {
 	b, err := safefile.Read(filepath.Join(l.path, "meta", "episodes.jsonl"), safefile.MaxMetrics)
 	if errors.Is(err, fs.ErrNotExist) {
-		for i := range l.info.Episodes {
-			l.located = append(l.located, leRobotEpisode{index: i})
+		tables, err := l.glob("data/chunk-*/episode_*.parquet")
+		if err != nil {
+			return err
+		}
+		for _, name := range tables {
+			var chunk, index int
+			if _, err := fmt.Sscanf(name, "data/chunk-%d/episode_%d.parquet", &chunk, &index); err == nil && index >= 0 && index <= maxEpisode {
+				l.located = append(l.located, leRobotEpisode{index: index})
+			}
 		}
 	} else if err != nil {
 		return err
@@ -269,8 +292,9 @@ func parseEpisodes(b []byte) (all []leRobotEpisode, err error) {
 	return all, nil
 }
 
-// count sorts the episodes and checks that their number is the declared one and that
-// none is listed twice.
+// count sorts the episodes, and checks that none is listed twice and that there are no
+// more than declared. Fewer are a note: where episodes were removed, total_episodes is
+// the number before or after.
 func (l *leRobot) count() error {
 	slices.SortFunc(l.located, func(a, b leRobotEpisode) int { return a.index - b.index })
 	for i, e := range l.located {
@@ -278,20 +302,28 @@ func (l *leRobot) count() error {
 			return fmt.Errorf("the episode %d is listed twice in meta (hint: copy the set again)", e.index)
 		}
 		for _, path := range []string{e.data, e.film} {
-			if l.uses[path] == nil {
-				l.uses[path] = &leRobotUse{}
-			}
-			l.uses[path].episodes++
+			l.use(path).episodes++
 		}
 	}
 	n := len(l.located)
-	if n != l.info.Episodes {
-		return fmt.Errorf("meta lists %d episodes, and total_episodes of meta/info.json is %d (hint: copy the set again; where episodes were removed on purpose, correct total_episodes)", n, l.info.Episodes)
+	if n > l.info.Episodes {
+		return fmt.Errorf("meta lists %d episodes, and total_episodes of meta/info.json is %d (hint: copy the set again, or correct total_episodes)", n, l.info.Episodes)
 	}
-	if n > 0 && l.located[n-1].index >= n {
-		l.leftOut = append(l.leftOut, fmt.Sprintf("%d of the episodes up to number %d are missing", l.located[n-1].index+1-n, l.located[n-1].index))
+	if n == 0 {
+		return nil
+	}
+	if all := max(l.located[n-1].index+1, l.info.Episodes); n < all {
+		l.leftOut = append(l.leftOut, fmt.Sprintf("%d of the %d episodes are missing: the set has %d, up to number %d", all-n, all, n, l.located[n-1].index))
 	}
 	return nil
+}
+
+// use returns what episodes have taken from a table or a film.
+func (l *leRobot) use(path string) *leRobotUse {
+	if l.uses[path] == nil {
+		l.uses[path] = &leRobotUse{}
+	}
+	return l.uses[path]
 }
 
 func (l *leRobot) episodes() int { return len(l.located) }
@@ -309,17 +341,12 @@ func (l *leRobot) close() {
 func (l *leRobot) episode(i int) (e rows, err error) {
 	at := l.located[i]
 	e.source, e.leftOut = fmt.Sprintf("%d of %s", at.index, l.path), slices.Clone(l.leftOut)
-	if path := filepath.Join(l.path, at.data); l.table == nil || l.table.path != path {
-		if l.table != nil {
-			l.table.close()
-		}
-		if l.table, err = openTable(path); err != nil {
-			return e, err
-		}
-	}
-	from, to, err := l.rows(at)
+	from, to, err := l.find(&at)
 	if err != nil {
 		return e, fmt.Errorf("the table %s: %w", at.data, err)
+	}
+	if at.data != l.located[i].data {
+		e.leftOut = append(e.leftOut, fmt.Sprintf("the rows of episode %d are in %s, and meta says %s", at.index, at.data, l.located[i].data))
 	}
 	e.arrays = map[string]array{}
 	for name, f := range l.info.Features {
@@ -344,6 +371,51 @@ func (l *leRobot) episode(i int) (e rows, err error) {
 		e.arrays["pixels"], err = l.table.pictures(l.camera, from, to, l.job.fit)
 	}
 	return e, err
+}
+
+// openTable makes a table of the set the open one.
+func (l *leRobot) openTable(name string) (err error) {
+	path := filepath.Join(l.path, name)
+	if l.table != nil && l.table.path == path {
+		return nil
+	}
+	if l.table != nil {
+		l.table.close()
+	}
+	l.table, err = openTable(path)
+	return err
+}
+
+// errNoRows is returned for a table without rows of an episode.
+var errNoRows = errors.New("it has no rows of the episode, and the next table neither (hint: data/file_index of meta/episodes is wrong: convert the set again, or copy it again)")
+
+// find opens the table of an episode and finds its rows. lerobot's converter to
+// version 3 wrote a file_index that is one too small for the first episode of a table
+// (huggingface/lerobot, issue 2401), so the next table may have the rows; find then
+// corrects at.
+func (l *leRobot) find(at *leRobotEpisode) (from, to int, err error) {
+	if err := l.openTable(at.data); err != nil {
+		return 0, 0, err
+	}
+	if from, to, err = l.rows(*at); !errors.Is(err, errNoRows) || l.version == 2 {
+		return from, to, err
+	}
+	tables, err := l.glob("data/chunk-*/file-*.parquet")
+	if err != nil {
+		return 0, 0, err
+	}
+	next := slices.Index(tables, at.data) + 1
+	if next == 0 || next == len(tables) {
+		return 0, 0, errNoRows
+	}
+	if err := l.openTable(tables[next]); err != nil {
+		return 0, 0, err
+	}
+	// The episode counts for the other table.
+	l.use(at.data).episodes--
+	at.data = tables[next]
+	l.use(at.data).episodes++
+	return l.rows(*at)
 }
 
 // rows finds the rows [from, to) of an episode in the open table. They must be
@@ -376,7 +448,7 @@ func (l *leRobot) rows(at leRobotEpisode) (from, to int, err error) {
 		n++
 	}
 	if n == 0 {
-		return 0, 0, errors.New("it has no rows of the episode (hint: is it in another table than meta says? copy the set again)")
+		return 0, 0, errNoRows
 	}
 	if at.rows > 0 && n != at.rows {
 		return 0, 0, fmt.Errorf("it has %d rows of the episode, and meta says %d (hint: copy the set again)", n, at.rows)

@@ -1,11 +1,15 @@
 package convert
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,11 +23,17 @@ type (
 	plainRow struct {
 		Episode int64     `parquet:"episode_index"`
 		Action  []float32 `parquet:"action,list"`
+		Camera  cell      `parquet:"camera"`
 	}
 	leRobotRow struct {
 		Episode int64     `parquet:"episode_index"`
 		Frame   int64     `parquet:"frame_index"`
 		Action  []float32 `parquet:"action,list"`
+		Camera  cell      `parquet:"camera"`
+	}
+	// cell is a picture in a table.
+	cell struct {
+		Bytes []byte `parquet:"bytes"`
 	}
 	leRobotPlace struct {
 		Episode   float64 `parquet:"episode_index"`
@@ -36,6 +46,19 @@ type (
 		To        float64 `parquet:"videos/camera/to_timestamp"`
 	}
 )
+
+// dot is a picture of one pixel, and tableCamera the camera that has it.
+var dot = cell{dotPNG()}
+
+const tableCamera = `, "camera": {"dtype": "image", "shape": [1, 1, 3]}`
+
+func dotPNG() []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
 
 func writeTable[T any](t *testing.T, path string, rows []T) {
 	t.Helper()
@@ -62,7 +85,7 @@ func writeInfo(t *testing.T, set, version string, episodes int, camera, jsonl st
 // identify them.
 func leRobotRows(at ...[2]int64) (rows []leRobotRow) {
 	for _, v := range at {
-		rows = append(rows, leRobotRow{v[0], v[1], []float32{float32(v[0]), float32(v[1])}})
+		rows = append(rows, leRobotRow{v[0], v[1], []float32{float32(v[0]), float32(v[1])}, dot})
 	}
 	return rows
 }
@@ -93,7 +116,7 @@ func TestRowsOfLeRobot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := t.TempDir()
-			writeInfo(t, set, "v2.1", 1, "", is.jsonl)
+			writeInfo(t, set, "v2.1", 1, tableCamera, is.jsonl)
 			writeTable(t, filepath.Join(set, "data/chunk-000/episode_000000.parquet"), is.rows)
 			f, notes, err := run(t, set)
 			if is.want != "" {
@@ -102,7 +125,7 @@ func TestRowsOfLeRobot(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "the data set no frames") {
+			if err != nil || len(notes) != 0 {
 				t.Fatalf("notes %q, %v", notes, err)
 			}
 			v, err := f.Read("action", 0, 3)
@@ -119,17 +142,90 @@ func TestRowsOfLeRobot(t *testing.T) {
 // pieces is still an error. Episode numbers may have gaps.
 func TestPlainRowsOfLeRobot(t *testing.T) {
 	set := t.TempDir()
-	writeInfo(t, set, "v2.1", 2, "", `{"episode_index": 2, "length": 1}{"episode_index": 0, "length": 2}`)
-	writeTable(t, filepath.Join(set, "data/chunk-000/episode_000000.parquet"), []plainRow{{0, []float32{1, 2}}, {0, []float32{3, 4}}})
+	writeInfo(t, set, "v2.1", 2, tableCamera, `{"episode_index": 2, "length": 1}{"episode_index": 0, "length": 2}`)
+	writeTable(t, filepath.Join(set, "data/chunk-000/episode_000000.parquet"), []plainRow{{0, []float32{1, 2}, dot}, {0, []float32{3, 4}, dot}})
 	last := filepath.Join(set, "data/chunk-000/episode_000002.parquet")
-	writeTable(t, last, []plainRow{{2, []float32{5, 6}}})
+	writeTable(t, last, []plainRow{{2, []float32{5, 6}, dot}})
 	f, notes, err := run(t, set)
-	if err != nil || f.Rows() != 3 || !strings.Contains(strings.Join(notes, "\n"), "1 of the episodes up to number 2 are missing") {
+	if err != nil || f.Rows() != 3 || !strings.Contains(strings.Join(notes, "\n"), "1 of the 3 episodes are missing: the set has 2, up to number 2") {
 		t.Errorf("notes %q, %v", notes, err)
 	}
-	writeTable(t, last, []plainRow{{2, []float32{5, 6}}, {1, []float32{5, 6}}, {2, []float32{5, 6}}})
+	writeTable(t, last, []plainRow{{2, []float32{5, 6}, dot}, {1, []float32{5, 6}, dot}, {2, []float32{5, 6}, dot}})
 	if _, _, err := run(t, set); err == nil || !strings.Contains(err.Error(), "do not follow one another") {
 		t.Error(err)
+	}
+}
+
+// The first episode of a table may be listed in the table before (huggingface/lerobot,
+// issue 2401). In a table further away, or in none, it is an error.
+func TestStaleTableOfLeRobot(t *testing.T) {
+	for name, is := range map[string]struct {
+		file float64
+		want string
+	}{"right": {1, ""}, "one too small": {0, ""}, "too large": {2, "no rows of the episode"}} {
+		set := t.TempDir()
+		writeInfo(t, set, "v3.0", 2, tableCamera, "")
+		for file, rows := range [][]leRobotRow{leRobotRows([2]int64{0, 0}, [2]int64{0, 1}), leRobotRows([2]int64{1, 0}, [2]int64{1, 1}), leRobotRows([2]int64{2, 0})} {
+			writeTable(t, filepath.Join(set, fmt.Sprintf("data/chunk-000/file-%03d.parquet", file)), rows)
+		}
+		writeTable(t, filepath.Join(set, "meta/episodes/chunk-000/file-000.parquet"), []leRobotPlace{{Length: 2}, {Episode: 1, File: is.file, Length: 2}})
+		f, notes, err := run(t, set)
+		if is.want != "" {
+			if err == nil || !strings.Contains(err.Error(), is.want) || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %q, %v", name, notes, err)
+			continue
+		}
+		if v, err := f.Read("action", 2, 4); err != nil || !slices.Equal(v, []float64{1, 0, 1, 1}) {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
+	}
+}
+
+// Recorders after Gymnasium's convention write no action in the last row: a null in
+// place of the list, or a list of nulls. A null elsewhere is an error.
+func TestNullActionOfLeRobot(t *testing.T) {
+	null, one := []*float32(nil), float32(1)
+	for name, is := range map[string]struct {
+		actions [][]*float32
+		want    string
+	}{
+		"no list":       {[][]*float32{{&one, &one}, null}, ""},
+		"list of nulls": {[][]*float32{{&one, &one}, {nil, nil}}, ""},
+		"half a list":   {[][]*float32{{&one, &one}, {nil, &one}}, "row 1 has no value (null)"},
+		"the other":     {[][]*float32{{&one, &one}, {&one, nil}}, "row 1 has no value (null)"},
+		"not the last":  {[][]*float32{null, {&one, &one}}, "row 0 has no value (null)"},
+	} {
+		set := t.TempDir()
+		writeInfo(t, set, "v2.1", 1, tableCamera, `{"episode_index": 0, "length": 2}`)
+		type row struct {
+			Episode int64      `parquet:"episode_index"`
+			Action  []*float32 `parquet:"action,optional,list" parquet-element:",optional"`
+			Camera  cell       `parquet:"camera"`
+		}
+		var rows []row
+		for _, a := range is.actions {
+			rows = append(rows, row{0, a, dot})
+		}
+		writeTable(t, filepath.Join(set, "data/chunk-000/episode_000000.parquet"), rows)
+		f, _, err := run(t, set)
+		if is.want != "" {
+			if err == nil || !strings.Contains(err.Error(), is.want) || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("%s: %v, want %q and a hint", name, err, is.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if v, err := f.Read("action", 0, 2); err != nil || v[0] != 1 || v[1] != 1 || !math.IsNaN(v[2]) || !math.IsNaN(v[3]) {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
 	}
 }
 
@@ -141,23 +237,22 @@ func TestPlacesOfLeRobot(t *testing.T) {
 		change func(*leRobotPlace)
 		want   string
 	}{
-		"before the film":      {func(p *leRobotPlace) { p.From, p.To = -.3, 0 }, "from_timestamp is -0.3 s"},
-		"NaN":                  {func(p *leRobotPlace) { p.From = math.NaN() }, "from_timestamp is NaN s"},
-		"infinite":             {func(p *leRobotPlace) { p.From = math.Inf(1) }, "from_timestamp is +Inf s"},
-		"minus infinite":       {func(p *leRobotPlace) { p.From = math.Inf(-1) }, "from_timestamp is -Inf s"},
-		"1e300":                {func(p *leRobotPlace) { p.From, p.To = 1e300, 1e300 }, "from_timestamp is 1e+300 s"},
-		"between frames":       {func(p *leRobotPlace) { p.From, p.To = .35, .65 }, "from_timestamp is 0.35 s"},
-		"shorter":              {func(p *leRobotPlace) { p.To = .5 }, "from 0.3 to 0.5 s, not the time of 3 rows"},
-		"longer":               {func(p *leRobotPlace) { p.To = .7 }, "from 0.3 to 0.7 s, not the time of 3 rows"},
-		"ends at NaN":          {func(p *leRobotPlace) { p.To = math.NaN() }, "from 0.3 to NaN s"},
-		"half an episode":      {func(p *leRobotPlace) { p.Episode = .5 }, "its episode_index is 0.5"},
-		"minus one":            {func(p *leRobotPlace) { p.Episode = -1 }, "its episode_index is -1"},
-		"a chunk of NaN":       {func(p *leRobotPlace) { p.Chunk = math.NaN() }, "its data/chunk_index is NaN"},
-		"a file of 1e300":      {func(p *leRobotPlace) { p.File = 1e300 }, "its data/file_index is 1e+300"},
-		"a film's chunk":       {func(p *leRobotPlace) { p.FilmChunk = -2 }, "its videos/camera/chunk_index is -2"},
-		"a film's file":        {func(p *leRobotPlace) { p.FilmFile = 1.5 }, "its videos/camera/file_index is 1.5"},
-		"no rows":              {func(p *leRobotPlace) { p.Length, p.To = 0, .3 }, "its length is 0"},
-		"another total number": {func(p *leRobotPlace) {}, "lists 1 episodes, and total_episodes"},
+		"before the film": {func(p *leRobotPlace) { p.From, p.To = -.3, 0 }, "from_timestamp is -0.3 s"},
+		"NaN":             {func(p *leRobotPlace) { p.From = math.NaN() }, "from_timestamp is NaN s"},
+		"infinite":        {func(p *leRobotPlace) { p.From = math.Inf(1) }, "from_timestamp is +Inf s"},
+		"minus infinite":  {func(p *leRobotPlace) { p.From = math.Inf(-1) }, "from_timestamp is -Inf s"},
+		"1e300":           {func(p *leRobotPlace) { p.From, p.To = 1e300, 1e300 }, "from_timestamp is 1e+300 s"},
+		"between frames":  {func(p *leRobotPlace) { p.From, p.To = .35, .65 }, "from_timestamp is 0.35 s"},
+		"shorter":         {func(p *leRobotPlace) { p.To = .5 }, "from 0.3 to 0.5 s, not the time of 3 rows"},
+		"longer":          {func(p *leRobotPlace) { p.To = .7 }, "from 0.3 to 0.7 s, not the time of 3 rows"},
+		"ends at NaN":     {func(p *leRobotPlace) { p.To = math.NaN() }, "from 0.3 to NaN s"},
+		"half an episode": {func(p *leRobotPlace) { p.Episode = .5 }, "its episode_index is 0.5"},
+		"minus one":       {func(p *leRobotPlace) { p.Episode = -1 }, "its episode_index is -1"},
+		"a chunk of NaN":  {func(p *leRobotPlace) { p.Chunk = math.NaN() }, "its data/chunk_index is NaN"},
+		"a file of 1e300": {func(p *leRobotPlace) { p.File = 1e300 }, "its data/file_index is 1e+300"},
+		"a film's chunk":  {func(p *leRobotPlace) { p.FilmChunk = -2 }, "its videos/camera/chunk_index is -2"},
+		"a film's file":   {func(p *leRobotPlace) { p.FilmFile = 1.5 }, "its videos/camera/file_index is 1.5"},
+		"no rows":         {func(p *leRobotPlace) { p.Length, p.To = 0, .3 }, "its length is 0"},
 	} {
 		set := t.TempDir()
 		writeInfo(t, set, "v3.0", 2, `, "camera": {"dtype": "video", "shape": [8, 8, 3]}`, "")

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,7 +34,7 @@ func (f npzFiles) close() {}
 // episode reads all arrays of file i into memory.
 func (f npzFiles) episode(i int) (r rows, err error) {
 	r.source = f.files[i]
-	if r.arrays, err = readNPZ(f.files[i], &r.leftOut); err == nil {
+	if r.arrays, err = readNPZ(f.files[i], everyArray, &r.leftOut); err == nil {
 		err = f.job.chooseArray(r.arrays)
 	}
 	return r, err
@@ -60,27 +62,43 @@ func (j *Job) chooseArray(arrays map[string]array) error {
 	return nil
 }
 
-// readNPZ reads the arrays of a .npz file by name, except indices of episodes and
-// steps, which the writer makes. It appends a message to leftOut for each member that
-// is not a column.
-func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
+// npzArchive is an open .npz file.
+type npzArchive struct {
+	f *os.File
+	// members are the arrays by name, except indices of episodes and steps, which the
+	// writer makes.
+	members map[string]*zip.File
+	// leftOut has a message for each member that is not a column.
+	leftOut []string
+}
+
+// openArchive opens a .npz file whose arrays have at most that many bytes together.
+func openArchive(path string, most uint64) (*npzArchive, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
+	a := &npzArchive{f: f, members: map[string]*zip.File{}}
+	if err := a.list(most); err != nil {
+		f.Close()
 		return nil, err
 	}
-	z, err := zip.NewReader(f, st.Size())
+	return a, nil
+}
+
+// list lists the members.
+func (a *npzArchive) list(most uint64) error {
+	st, err := a.f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("%w (hint: np.savez writes such files)", err)
+		return err
 	}
-	if err := checkMembers(z.File); err != nil {
-		return nil, fmt.Errorf("%w (hint: the file is damaged or made to exhaust memory; np.savez writes plain ones)", err)
+	z, err := zip.NewReader(a.f, st.Size())
+	if err != nil {
+		return fmt.Errorf("%w (hint: np.savez writes such files)", err)
 	}
-	arrays := map[string]array{}
+	if err := checkMembers(z.File, most); err != nil {
+		return fmt.Errorf("%w (hint: the file is damaged or made to exhaust memory; np.savez writes plain ones)", err)
+	}
 	for _, member := range z.File {
 		name, ok := strings.CutSuffix(member.Name, ".npy")
 		fault := hdf5.NameFault(name)
@@ -91,19 +109,59 @@ func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 			continue
 		}
 		if fault != "" {
-			*leftOut = append(*leftOut, fmt.Sprintf("the member %q is left out: %s", member.Name, fault))
+			a.leftOut = append(a.leftOut, fmt.Sprintf("the member %q is left out: %s", member.Name, fault))
 			continue
 		}
-		r, err := member.Open()
+		a.members[name] = member
+	}
+	return nil
+}
+
+// open opens the rows of an array. The caller closes the second result.
+func (a *npzArchive) open(name string) (*npyRows, io.Closer, error) {
+	r, err := a.members[name].Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := openNPY(r, int64(a.members[name].UncompressedSize64))
+	if err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return rows, r, nil
+}
+
+// readNPZ reads the arrays of a .npz file by name, those that want accepts, and
+// appends a message to leftOut for each member that is not a column.
+func readNPZ(path string, want func(name string) bool, leftOut *[]string) (map[string]array, error) {
+	z, err := openArchive(path, maxArrays)
+	if err != nil {
+		return nil, err
+	}
+	defer z.f.Close()
+	arrays, err := z.read(want)
+	*leftOut = append(*leftOut, z.leftOut...)
+	return arrays, err
+}
+
+// read reads the arrays that want accepts. It adds those that are not columns to
+// leftOut.
+func (z *npzArchive) read(want func(name string) bool) (map[string]array, error) {
+	arrays := map[string]array{}
+	for _, name := range slices.Sorted(maps.Keys(z.members)) {
+		if !want(name) {
+			continue
+		}
+		n, r, err := z.open(name)
 		if err == nil {
-			var a array
-			if a, err = readNPY(r, int64(member.UncompressedSize64)); err == nil {
-				arrays[name] = a
+			if arrays[name], err = n.next(n.rows()); err == nil {
+				err = n.end()
 			}
 			r.Close()
 		}
 		if errors.Is(err, errNotNumeric) {
-			*leftOut = append(*leftOut, fmt.Sprintf("the array %s is left out: %v", name, err))
+			z.leftOut = append(z.leftOut, fmt.Sprintf("the array %s is left out: %v", name, err))
+			delete(arrays, name)
 		} else if err != nil {
 			return nil, fmt.Errorf("its array %s: %w", name, err)
 		}
@@ -111,17 +169,20 @@ func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 	return arrays, nil
 }
 
+// everyArray is the condition of readNPZ for all arrays.
+func everyArray(string) bool { return true }
+
 // checkMembers checks, before anything is decompressed, that the members of an
 // archive have different names and do not overlap, and that their sizes are possible:
 // deflate produces at most 1032 bytes from one (https://zlib.net/zlib_tech.html).
 // Overlapping members are how small archives expand to enormous sizes.
-func checkMembers(members []*zip.File) error {
+func checkMembers(members []*zip.File, most uint64) error {
 	const ratio, localHeader = 1032, 30
 	// place is the range of a member in the file, with the fixed part of its local
 	// header.
 	type place struct{ from, to int64 }
 	var places []place
-	names, left := map[string]bool{}, uint64(maxArrays)
+	names, left := map[string]bool{}, most
 	for _, m := range members {
 		from, err := m.DataOffset()
 		switch stored, size := m.CompressedSize64, m.UncompressedSize64; {
@@ -132,7 +193,7 @@ func checkMembers(members []*zip.File) error {
 		case stored > 1<<50 || size > ratio*(stored+1):
 			return fmt.Errorf("its member %q claims %d bytes in %d compressed ones", m.Name, size, stored)
 		case size > left:
-			return fmt.Errorf("its arrays are larger than %d GB", maxArrays>>30)
+			return fmt.Errorf("its arrays are larger than %d GB", most>>30)
 		default:
 			names[m.Name], left = true, left-size
 			places = append(places, place{from - localHeader, from + int64(stored)})

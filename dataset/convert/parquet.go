@@ -104,7 +104,7 @@ func (t *table) numbers(name string, width int) (v []float64, err error) {
 	}
 	b := make([]byte, 0, 8)
 	v = make([]float64, 0, t.file.NumRows())
-	err = t.read(name, 0, int(t.file.NumRows()), []int{width}, func(x parquet.Value, unsigned bool) error {
+	err = t.read(name, 0, int(t.file.NumRows()), []int{width}, false, func(x parquet.Value, unsigned bool) error {
 		b, err := appendNumber(b, "float64", x, unsigned)
 		v = append(v, math.Float64frombits(binary.LittleEndian.Uint64(b[:cap(b)])))
 		return err
@@ -217,8 +217,9 @@ func (c *column) nextPage() error {
 
 // read passes the values of rows [from, to) to take, in order. shape is that of each
 // row; a row with another number of values, with a missing value or with lists of
-// other lengths is an error. Parquet marks the start of a row by repetition level 0.
-func (t *table) read(name string, from, to int, shape []int, take func(x parquet.Value, unsigned bool) error) (err error) {
+// other lengths is an error. If open is set, the last row may have no values at all:
+// take gets nulls. Parquet marks the start of a row by repetition level 0.
+func (t *table) read(name string, from, to int, shape []int, open bool, take func(x parquet.Value, unsigned bool) error) (err error) {
 	top, _, _ := strings.Cut(name, "\x00")
 	defer func() {
 		if err != nil {
@@ -239,7 +240,7 @@ func (t *table) read(name string, from, to int, shape []int, take func(x parquet
 	}
 	// k counts the values of the current row. It starts as if a complete row had
 	// ended.
-	k := width
+	k, null := width, false
 	for {
 		err := c.peek()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -267,8 +268,17 @@ func (t *table) read(name string, from, to int, shape []int, take func(x parquet
 			continue
 		}
 		switch {
-		case x.IsNull():
-			return fmt.Errorf("row %d has no value", c.row-1)
+		// A null in place of a list stands for all its values; a list of nulls has
+		// one for each.
+		case x.IsNull() && open && c.row == to && (k == 0 || null):
+			for null = true; k < width; k++ {
+				if err := take(x, false); err != nil {
+					return fmt.Errorf("row %d has no value: %w", c.row-1, err)
+				}
+			}
+			continue
+		case x.IsNull() || null:
+			return fmt.Errorf("row %d has no value (null), which only the last row of an episode may have (hint: record it again, or remove the episode)", c.row-1)
 		case k == width:
 			return fmt.Errorf("row %d has more than %d values", c.row-1, width)
 		// A row of a matrix is a list of lists, whose lengths the number of values
@@ -299,6 +309,12 @@ func nested(level, k int, shape []int) bool {
 // exactly, and another number must be in range.
 func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]byte, error) {
 	le, unused := binary.LittleEndian, 64-8*widths[dtype]
+	if x.IsNull() {
+		if dtype[0] != 'f' {
+			return dst, fmt.Errorf("null is not a value of the type %s", dtype)
+		}
+		x = parquet.DoubleValue(math.NaN())
+	}
 	// bits is an integer, and v any number as float64.
 	var bits uint64
 	var v float64
@@ -439,7 +455,7 @@ func (t *table) feature(name string, f leRobotFeature, from, to int) (a array, e
 		return a, fmt.Errorf("the column %s of the table %s: the shape %v is too large for a file of %d bytes (hint: is the table complete?)", name, t.path, a.shape, t.size)
 	}
 	a.data = make([]byte, 0, n*int64(widths[a.dtype]))
-	err = t.read(name, from, to, f.Shape, func(x parquet.Value, unsigned bool) (err error) {
+	err = t.read(name, from, to, f.Shape, true, func(x parquet.Value, unsigned bool) (err error) {
 		a.data, err = appendNumber(a.data, a.dtype, x, unsigned)
 		return err
 	})
@@ -453,7 +469,7 @@ func (t *table) pictures(name string, from, to int, fit func(picture) (picture, 
 	// The same ratio as for deflate, with some space for small files.
 	left := 64<<20 + 1032*t.size
 	a, err := stack(to-from, fit, func(i int) (p picture, err error) {
-		err = t.read(name+"\x00bytes", from+i, from+i+1, nil, func(x parquet.Value, _ bool) (err error) {
+		err = t.read(name+"\x00bytes", from+i, from+i+1, nil, false, func(x parquet.Value, _ bool) (err error) {
 			p, err = readPicture(x.ByteArray())
 			return err
 		})

@@ -90,19 +90,15 @@ func Open(path string) (*File, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		hint := "`scalewm collect` makes one"
-		if isLance(path) {
-			// The Python function would look for a relative path in its own folder.
-			if whole, err := filepath.Abs(path); err == nil {
-				path = whole
-			}
-			hint = fmt.Sprintf("it is a Lance folder; `stable_worldmodel.data.convert(%q, \"out.h5\", dest_format=\"hdf5\")` in Python makes an HDF5 file of it", path)
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			hint = "a data set is one HDF5 file; `scalewm data info` says how to convert a folder"
 		}
 		return nil, fmt.Errorf("opening the data set: %w (hint: %s)", err, hint)
 	}
 	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
 	if err := h.open(); err != nil {
 		h.Close()
-		return nil, fmt.Errorf("opening the data set %s: %w", path, hinted(err, "is it a complete HDF5 file? Fetch or make it again"))
+		return nil, fmt.Errorf("opening the data set %s: %w", path, hinted(err, "is it a complete HDF5 file? Fetch or make it again, or convert it: `scalewm data info` knows the layouts of other programs"))
 	}
 	return h, nil
 }
@@ -113,13 +109,6 @@ func hinted(err error, hint string) error {
 		return err
 	}
 	return fmt.Errorf("%w (hint: %s)", err, hint)
-}
-
-// isLance reports whether a path is a data set in Lance format, the other format of
-// stable-worldmodel.
-func isLance(path string) bool {
-	st, err := os.Stat(filepath.Join(path, "_versions"))
-	return err == nil && st.IsDir()
 }
 
 // open verifies the metadata that libhdf5 is about to read, lists the file and adds
