@@ -33,7 +33,7 @@ type layout struct {
 var layouts = []layout{
 	{name: "LeRobot", is: func(in *input) bool { return in.has("meta/info.json") }, open: openLeRobot},
 	{name: "stable-worldmodel's folder", is: func(in *input) bool { return in.has("ep_len.npz") }, open: openFolder},
-	{name: "Lance", is: func(in *input) bool { return in.has("_versions") }, instead: insteadOfLance},
+	{name: "Lance", is: func(in *input) bool { return in.has("_versions") || in.any("*.lance") }, instead: insteadOfLance},
 	{name: "RLDS", is: func(in *input) bool { return in.any("*.tfrecord*") || in.any("*/*.tfrecord*") }, instead: insteadOfRLDS},
 	{name: "OGBench", is: isOGBench, open: openOGBench},
 	{name: "Dreamer's episodes", is: isDreamer, open: openDreamer},
@@ -46,9 +46,9 @@ func insteadOfLance(path string) string {
 }
 
 // insteadOfRLDS returns the lines of Python that write the episodes of an RLDS set as
-// NumPy files. The last action of an episode leads nowhere and becomes NaN.
+// NumPy files.
 func insteadOfRLDS(path string) string {
-	return fmt.Sprintf("in Python: `import tensorflow_datasets as tfds, numpy as np; "+
+	return fmt.Sprintf("in Python: `import os, tensorflow_datasets as tfds, numpy as np; os.makedirs(\"episodes\"); "+
 		"[np.savez(f\"episodes/{i}.npz\", pixels=np.stack([s[\"observation\"][\"image\"] for s in e]), action=np.stack([s[\"action\"] for s in e])) "+
 		"for i, e in enumerate(list(x[\"steps\"].as_numpy_iterator()) for x in tfds.builder_from_directory(%q).as_dataset(split=\"train\"))]`, then `scalewm data convert episodes/`", absolute(path))
 }
