@@ -2,12 +2,10 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // dreamer are the replay files of Dreamer agents and of V-D4RL: .npz files whose
@@ -51,165 +49,39 @@ func isDreamer(in *input) bool {
 // openDreamer reads the flags and the actions of all files, which are small, and finds
 // the episodes.
 func openDreamer(_ context.Context, in *input, j *Job) (recording, error) {
-	d := &dreamer{job: j}
-	var zeros dreamerZeros
-	for _, chain := range chains(in.npz()) {
+	d := &dreamer{job: j, alignment: j.Actions}
+	var all []replayStep
+	for _, chain := range replayChains(in.npz()) {
 		for k, path := range chain {
-			first, last, action, err := dreamerFlags(path)
+			steps, err := replaySteps(path)
 			if err != nil {
 				return nil, fmt.Errorf("the file %s: %w", filepath.Base(path), err)
 			}
-			zeros.count(first, last, action)
-			d.cut(path, first, k == 0)
+			all = append(all, steps...)
+			d.cut(path, steps, k == 0)
 		}
 	}
-	d.alignment = j.Actions
-	if d.alignment != Leaving && d.alignment != Leading {
-		var err error
-		if d.alignment, err = zeros.alignment(); err != nil {
-			return nil, err
-		}
+	if d.alignment == Leaving || d.alignment == Leading {
+		return d, nil
 	}
-	return d, nil
-}
-
-// chains returns the files in the order of their rows. The names of DreamerV3 are
-// TIME-ID-SUCCESSOR-LENGTH.npz, and each file follows the one whose successor it is.
-// Every other file is a chain by itself.
-func chains(files []string) (all [][]string) {
-	parse := func(path string) (id, successor string) {
-		parts := strings.Split(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), "-")
-		if len(parts) != 4 {
-			return "", ""
-		}
-		return parts[1], parts[2]
-	}
-	byID, follows := map[string]string{}, map[string]bool{}
-	for _, path := range files {
-		if id, _ := parse(path); id != "" {
-			byID[id] = path
-		}
-	}
-	for _, path := range files {
-		if _, successor := parse(path); byID[successor] != "" {
-			follows[byID[successor]] = true
-		}
-	}
-	taken := map[string]bool{}
-	for _, path := range files {
-		var chain []string
-		// A file that follows another is taken with that one.
-		for next := path; next != "" && !taken[next] && (next != path || !follows[path]); {
-			taken[next] = true
-			chain = append(chain, next)
-			_, successor := parse(next)
-			next = byID[successor]
-		}
-		if chain != nil {
-			all = append(all, chain)
-		}
-	}
-	// Files whose names form a circle.
-	for _, path := range files {
-		if !taken[path] {
-			all = append(all, []string{path})
-		}
-	}
-	return all
-}
-
-// dreamerFlags returns the flags and the actions of a file. Without flags a file is
-// one episode.
-func dreamerFlags(path string) (first, last []bool, action array, err error) {
-	flags := []string{"is_first", "is_last", "step_type", "action"}
-	arrays, err := readNPZ(path, func(name string) bool { return slices.Contains(flags, name) }, &[]string{})
-	if err != nil {
-		return nil, nil, action, err
-	}
-	action, ok := arrays["action"]
-	if !ok {
-		return nil, nil, action, errors.New("it has no array action (hint: is it a file of another program?)")
-	}
-	n := action.rows()
-	is := func(name string, value float64) ([]bool, error) {
-		out := make([]bool, n)
-		a, ok := arrays[name]
-		if ok && (a.rows() != n || a.width() != 1) {
-			return nil, fmt.Errorf("its array %s has the shape %v for %d rows", name, a.shape, n)
-		}
-		for t := range out {
-			out[t] = ok && (a.number(t) == value)
-		}
-		return out, nil
-	}
-	// The types of steps of dm_env: 0 is the first of an episode and 2 the last.
-	if _, ok := arrays["step_type"]; ok {
-		first, err = is("step_type", 0)
-		if err == nil {
-			last, err = is("step_type", 2)
-		}
-	} else if first, err = is("is_first", 1); err == nil {
-		last, err = is("is_last", 1)
-	}
-	if _, ok := arrays["is_first"]; err == nil && !ok && arrays["step_type"].shape == nil && n > 0 {
-		first[0] = true
-	}
-	return first, last, action, err
-}
-
-// dreamerZeros counts the first and the last rows of episodes, and those of them with
-// an action of zeros.
-type dreamerZeros struct{ firsts, zeroFirsts, lasts, zeroLasts int }
-
-func (z *dreamerZeros) count(first, last []bool, action array) {
-	width := action.width()
-	for t := range first {
-		zero := true
-		for k := range width {
-			zero = zero && action.number(t*width+k) == 0
-		}
-		if first[t] {
-			z.firsts++
-			if zero {
-				z.zeroFirsts++
-			}
-		}
-		if last[t] {
-			z.lasts++
-			if zero {
-				z.zeroLasts++
-			}
-		}
-	}
-}
-
-// alignment returns what the zeros say.
-func (z dreamerZeros) alignment() (Alignment, error) {
-	leading := z.firsts > 0 && z.zeroFirsts == z.firsts
-	leaving := z.lasts > 0 && z.zeroLasts == z.lasts
-	if leading == leaving {
-		return "", fmt.Errorf("it cannot be known whether an action led to the image of its row (DreamerV2) or leaves it (DreamerV3): of %d rows with is_first %d have an action of zeros, of %d with is_last %d (hint: --actions leading or --actions leaving says it)",
-			z.firsts, z.zeroFirsts, z.lasts, z.zeroLasts)
-	}
-	if leading {
-		return Leading, nil
-	}
-	return Leaving, nil
+	var err error
+	d.alignment, err = replayAlignment(all)
+	return d, err
 }
 
 // cut adds the episodes of a file. begins says that the file does not continue the
 // one before.
-func (d *dreamer) cut(path string, first []bool, begins bool) {
+func (d *dreamer) cut(path string, steps []replayStep, begins bool) {
 	from := 0
-	for t := 1; t <= len(first); t++ {
-		if t < len(first) && !first[t] {
+	for t := 1; t <= len(steps); t++ {
+		if t < len(steps) && !steps[t].first {
 			continue
 		}
 		part := dreamerPart{path, span{from, t}}
-		if n := len(d.all); from == 0 && !begins && !first[0] && n > 0 {
+		if n := len(d.all); from == 0 && !begins && !steps[0].first && n > 0 {
 			d.all[n-1].parts = append(d.all[n-1].parts, part)
 		} else {
-			d.all = append(d.all, dreamerEpisode{parts: []dreamerPart{part}, cut: !first[from]})
+			d.all = append(d.all, dreamerEpisode{parts: []dreamerPart{part}, cut: !steps[from].first})
 		}
 		from = t
 	}
