@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // floats returns numbers as float32.
@@ -38,7 +40,7 @@ func marks(n int, at ...int) []byte {
 
 // replayFile returns a .npz file in the layout of a replay buffer. Its frames are of
 // one pixel, whose red value is the row's number from id on.
-func replayFile(t *testing.T, id int, actions []float32, first, last []int) []byte {
+func replayFile(t testing.TB, id int, actions []float32, first, last []int) []byte {
 	t.Helper()
 	n := len(actions)
 	var frames []byte
@@ -293,4 +295,35 @@ func TestNaturalOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+}
+
+// A replay buffer or a file of OGBench of any content is read or gives an error.
+func FuzzReplay(f *testing.F) {
+	f.Add(replayFile(f, 0, []float32{0, 1, 2}, []int{0}, []int{2}))
+	f.Add(archive(f, rowsOf("observations", "|u1", "(2, 1, 1, 3)", make([]byte, 6)), rowsOf("actions", "<f4", "(2, 1)", make([]byte, 8)), rowsOf("terminals", "|b1", "(2,)", []byte{1, 0})))
+	path := filepath.Join(f.TempDir(), "x-0-1-2.npz")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		// The limit allows what deflate makes of a byte, as in FuzzNPZ, and several
+		// passes over the file.
+		fuzztest.Read(t, 12*len(b), func() {
+			for _, open := range []func(context.Context, *input, *Job) (recording, error){openOGBench, openDreamer} {
+				j := &Job{In: []string{path}}
+				r, err := open(t.Context(), &input{paths: j.In}, j)
+				if err != nil {
+					continue
+				}
+				for i := range min(r.episodes(), 8) {
+					from, err := r.episode(i)
+					if err != nil {
+						break
+					}
+					_, _ = j.take(from)
+				}
+				r.close()
+			}
+		})
+	})
 }

@@ -82,7 +82,10 @@ func openNPY(r io.Reader, size int64) (*npyRows, error) {
 	if n != counted.N {
 		return nil, fmt.Errorf("it has %d bytes of numbers, its header says %d (hint: was it copied completely?)", counted.N, n)
 	}
-	a.row = int(row)
+	// Rows without numbers take no bytes, so any number of them could be declared.
+	if a.row = int(row); n == 0 && a.rows() > maxEpisode {
+		return nil, fmt.Errorf("it has %d rows without numbers (hint: is this the right array?)", a.rows())
+	}
 	return a, nil
 }
 
