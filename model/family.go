@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -189,11 +190,11 @@ type Family struct {
 
 	// Method is the method of the family's published checkpoints.
 	Method string
-	// Mark is the suffix of a tensor name that only models of this family have.
+	// Mark is the name of a tensor that only models of this family have. What precedes it
+	// in a file is a trainer's prefix, which is removed.
 	Mark string
-	// Root is the name of a tensor that every model of the family has. If a file has
-	// a prefix before that name, all names have it: it comes from a trainer's wrapper
-	// module, and is removed.
+	// Root is the name of a tensor that every model of the family has. A model within
+	// another one may have a tensor with the name Mark; a copy of it has both.
 	Root string
 	// Rename maps the name of a tensor in a published file to the name used here, or to
 	// "" if the model does not need the tensor. Transformers5 maps a name used here to
@@ -219,8 +220,12 @@ type Checkpoint struct {
 	Geometry Geometry
 	// Tensors are in the order in which a checkpoint is written: Own, then Counts.
 	Tensors []weights.Tensor
-	family  Family
-	model   Trainable
+	// File has the tensors as they are stored, under the names used here.
+	File *weights.File
+	// NoSidecar says that the checkpoint is a published one.
+	NoSidecar bool
+	family    Family
+	model     Trainable
 }
 
 // World allocates the model on dev, uploads the tensors and returns the model in
@@ -291,35 +296,56 @@ func FamilyOf(name string) (Family, error) {
 	return Family{}, fmt.Errorf("no family of models is named %q (hint: this program knows %s)", name, familyNames())
 }
 
-// Read checks a checkpoint of any family that weights.Load has read, and renames its
-// tensors to the names used here. If s is of kind weights.Published, Read recognises
-// the family by a tensor's name (Family.Mark) and fills in s from the family's
-// conventions.
-func Read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
-	for _, fam := range families {
-		if s.Kind == fam.Name || s.Kind == weights.Published && fam.Mark != "" && slices.ContainsFunc(f.Names(), func(n string) bool { return strings.HasSuffix(n, fam.Mark) }) {
-			return fam.read(f, s)
-		}
+// Open reads a checkpoint of any family and its sidecar. path is the checkpoint's folder
+// or its file of tensors. key selects one of several models in a published file, and is
+// "" otherwise (choose).
+func Open(path, key string) (*Checkpoint, *weights.Sidecar, error) {
+	f, s, err := weights.Load(path)
+	if err != nil {
+		return nil, nil, err
 	}
-	if s.Kind == weights.Published {
-		return nil, fmt.Errorf("its tensors match no family of models (hint: this program knows %s)", familyNames())
+	c, err := Read(f, s, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
-	return nil, fmt.Errorf("the checkpoint is of kind %q (hint: this program knows %s; use the program that wrote the checkpoint)", s.Kind, familyNames())
+	return c, s, nil
 }
 
-// read is Read for a checkpoint of this family. It removes wrappers' prefixes,
-// renames the tensors, completes the sidecar of a published file, and checks the
-// tensors against the geometry.
-func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
-	if err := f.Unwrap(fam.Root); err != nil {
+// Read checks a checkpoint of any family that weights.Load has read, and renames its
+// tensors to the names used here. If s is of kind weights.Published, Read finds the
+// model by the names of its tensors and fills in s from the family's conventions.
+func Read(f *weights.File, s *weights.Sidecar, key string) (*Checkpoint, error) {
+	var fam Family
+	var left map[string]int
+	var err error
+	switch {
+	case s.Kind == weights.Published:
+		fam, left, err = extract(f, s, key)
+	case key != "":
+		err = fmt.Errorf("it holds a single model (hint: leave --key out)")
+	default:
+		if fam, err = FamilyOf(s.Kind); err != nil {
+			err = fmt.Errorf("the checkpoint is of kind %q (hint: this program knows %s; use the program that wrote the checkpoint)", s.Kind, familyNames())
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
+	return fam.read(f, s, left)
+}
+
+// read is Read for a model of this family without a prefix. It renames the tensors,
+// completes the sidecar of a published file, and checks the tensors against the
+// geometry. left has the tensors of a published file that were left out so far, by
+// module. It is nil for a file of this program, which has no others.
+func (fam Family) read(f *weights.File, s *weights.Sidecar, left map[string]int) (*Checkpoint, error) {
+	published := left != nil
 	if err := f.Rename(fam.Rename); err != nil {
 		return nil, err
 	}
 	// A published file records no protocol, task or seed. Its training used all
 	// episodes, as under the protocol "paper".
-	if s.Kind == weights.Published {
+	if published {
 		g, err := fam.Describe(s.Config, f)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", weights.HydraName, err)
@@ -340,7 +366,6 @@ func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error)
 	if err != nil {
 		return nil, err
 	}
-	// Take returns an error unless the file has exactly these tensors, in these shapes.
 	var names []string
 	shapes := map[string][]int{}
 	for _, p := range m.Saved() {
@@ -349,45 +374,42 @@ func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error)
 	for _, c := range m.Counts() {
 		names, shapes[c.Name] = append(names, c.Name), nil
 	}
+	if published {
+		dropModules(f, names, left)
+		noteLeft(s, left)
+	}
+	// Take returns an error unless the file has exactly these tensors, in these shapes.
 	ts, err := f.Take(names, shapes)
 	if err != nil {
 		return nil, err
 	}
-	return &Checkpoint{g, ts, fam, m}, nil
+	return &Checkpoint{Geometry: g, Tensors: ts, File: f, NoSidecar: published, family: fam, model: m}, nil
 }
 
-// Load reads a checkpoint of any family onto dev. path is a checkpoint's folder, or a
-// safetensors or .pt file.
-func Load(dev device.Device, path string) (World, *weights.Sidecar, error) {
-	f, s, err := weights.Load(path)
+// Load reads a checkpoint onto dev, as Open does.
+func Load(dev device.Device, path, key string) (World, *weights.Sidecar, error) {
+	c, s, err := Open(path, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := Read(f, s)
-	var w World
-	if err == nil {
-		w, err = c.World(dev)
-	}
+	w, err := c.World(dev)
 	if err != nil {
 		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
 	return w, s, nil
 }
 
-// Describe returns the sidecar of the checkpoint in a folder. A published checkpoint
-// has none, so that Describe derives it from the tensors and the config.json. The
-// error wraps fs.ErrNotExist if the folder has no checkpoint.
-func Describe(dir string) (*weights.Sidecar, error) {
-	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return side, err
+// Describe returns the sidecar of a checkpoint, as Open does. The error wraps
+// fs.ErrNotExist if there is no checkpoint.
+func Describe(path, key string) (*weights.Sidecar, error) {
+	// The sidecar in a folder suffices. A published checkpoint has none: its is derived
+	// from the tensors and the config.json.
+	if st, err := os.Stat(path); err == nil && st.IsDir() && key == "" {
+		side, err := weights.ReadSidecar(filepath.Join(path, weights.SidecarName))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return side, err
+		}
 	}
-	f, side, err := weights.Load(dir)
-	if err == nil {
-		_, err = Read(f, side)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the checkpoint %s: %w", dir, err)
-	}
-	return side, nil
+	_, side, err := Open(path, key)
+	return side, err
 }

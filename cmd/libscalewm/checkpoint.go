@@ -27,10 +27,11 @@ const (
 	candidatesAtOnce = 128
 )
 
-// loadCheckpoint loads a checkpoint: {"path", "threads"} gives {"handle"} and its description.
+// loadCheckpoint loads a checkpoint: {"path", "key", "threads"} gives {"handle"} and its description.
 func loadCheckpoint(c call) (any, error) {
 	var q struct {
 		Path    string `json:"path"`
+		Key     string `json:"key"`     // of the model in a file with several
 		Threads int    `json:"threads"` // 0 means one per core
 	}
 	if err := c.read(&q); err != nil {
@@ -43,14 +44,14 @@ func loadCheckpoint(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	world, side, err := model.Load(dev, q.Path)
+	world, side, err := model.Load(dev, q.Path, q.Key)
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	// The handle owns world, encoder and device from here on; close frees them.
 	m := &checkpoint{world: world, encoder: model.NewEncoder(world), dev: dev, info: world.Info()}
 	return map[string]any{"handle": objects.add(m), "info": m.info, "method": side.Method, "task": side.Task, "train_seed": side.Seed,
-		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd}, nil
+		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd, "notes": append([]string{}, side.Notes...)}, nil
 }
 
 // latent returns the number of values in a latent.

@@ -83,9 +83,7 @@ func trained(t *testing.T) (dir, converted string) {
 	if len(failed) > 0 {
 		t.Fatal(failed)
 	}
-	f, s, err := weights.Load(dir + "/train/tworoom-scale-s3072")
-	check(t, err)
-	c, err := model.Read(f, s)
+	c, s, err := model.Open(dir+"/train/tworoom-scale-s3072", "")
 	check(t, err)
 	tensors, config, err := c.Published(5)
 	check(t, err)

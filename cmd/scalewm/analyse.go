@@ -89,7 +89,8 @@ func (f rolloutFlags) read() (s analysis.Settings, err error) {
 // fails for one checkpoint leaves the others unaffected and gives exitIncomplete.
 func runAnalyse(ctx context.Context, c *command, args []string) error {
 	var checkpoints stringList
-	c.Var(&checkpoints, "weights", "`folder` of a checkpoint written by train; repeatable")
+	c.Var(&checkpoints, "weights", "`folder` of a checkpoint: written by train, or a published one; repeatable")
+	key := c.keyFlag()
 	task := c.String("task", "", "`name` of the task, if the checkpoint does not record it")
 	columns := c.String("q-columns", "", "data-set `columns` that form the task state with --task none (default: those of the checkpoint)")
 	data := c.String("data", "", "data set to analyse --weights on, an HDF5 `file`")
@@ -125,8 +126,8 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		return usagef("analyse needs a results folder or --weights DIR, and not both")
 	case folder == "" && *data == "":
 		return usagef("analyse --weights DIR needs --data FILE")
-	case folder != "" && (*data != "" || *out != ""):
-		return usagef("analyse OUT uses the data sets and cells of the results folder (hint: leave out --data and --out)")
+	case folder != "" && (*data != "" || *out != "" || *key != ""):
+		return usagef("analyse OUT uses the data sets, checkpoints and cells of the results folder (hint: leave out --data, --key and --out)")
 	case folder != "":
 		if checkpoints, err = checkpointsOf(folder); err != nil {
 			return err
@@ -151,7 +152,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer d.Close()
-	a := analyser{command: c, tables: tables{}, names: names, settings: settings, dev: d, task: *task, columns: *columns, data: *data, out: *out, protocol: *protocol, workers: *workers}
+	a := analyser{command: c, tables: tables{}, names: names, settings: settings, dev: d, key: *key, task: *task, columns: *columns, data: *data, out: *out, protocol: *protocol, workers: *workers}
 	// A failed analysis does not end the run, but a wrong request for one checkpoint does.
 	failed := []string{}
 	for _, dir := range checkpoints {
@@ -197,19 +198,20 @@ type analyser struct {
 	settings analysis.Settings // of the analyses
 	dev      device.Device
 	// The flags of the same names. Empty ones are filled in from each checkpoint's sidecar.
-	task, columns, data, out, protocol string
-	workers                            int
-	tables                             tables // results so far
+	key, task, columns, data, out, protocol string
+	workers                                 int
+	tables                                  tables // results so far
 }
 
 // analyse computes the missing analyses of the checkpoint in dir and adds its results
 // to the tables. failed has a line for an analysis that failed; err is a mistake in
 // the request or an interrupt.
 func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, err error) {
-	side, err := model.Describe(dir)
+	side, err := model.Describe(dir, a.key)
 	if err != nil {
 		return nil, err
 	}
+	a.noteWeights(dir, side)
 	// The task: from the flag, else from the sidecar. Data sets without a simulator have
 	// the task none, whose state consists of columns of the file.
 	recipe := train.RecipeOf(side)
@@ -279,9 +281,9 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 // if cells are missing.
 func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, task envs.Task, rules results.Rules, names []string, l *listener) (r results.Results, err error) {
 	j := analysis.Job{Job: eval.Job{Task: task, Rules: rules, Workers: orAllCores(a.workers), Version: version(), Progress: l.Progress},
-		Settings: a.settings, Device: a.dev.Kind().String(), Checkpoint: dir}
+		Settings: a.settings, Device: a.dev.Kind().String(), Checkpoint: dir, Key: a.key}
 	if j.Data, err = eval.NewData(file, task, rules); err == nil {
-		j.Arm, err = pipeline.ArmOf(dir, task)
+		j.Arm, err = pipeline.ArmOf(dir, a.key, task)
 	}
 	if err == nil {
 		j.Films, err = pipeline.MissingFilms(a.out, task, pipeline.Label(task, j.Arm), names, l.Note)
@@ -293,7 +295,7 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	free := func() {}
 	defer func() { free() }()
 	r, _, err = analysis.Run(ctx, pipeline.CellStore(a.out), j, names, func() (model.World, error) {
-		world, err := pipeline.LoadFor(j.Job, a.dev, dir, l.Note)
+		world, err := pipeline.LoadFor(j.Job, a.dev, dir, a.key, l.Note)
 		if err == nil {
 			free = world.Free
 		}

@@ -38,6 +38,7 @@ func runRollout(ctx context.Context, c *command, args []string) error {
 // object.
 func (c *command) encode(ctx context.Context, args []string, blocks *int) error {
 	path := c.String("weights", "", "`folder` of the checkpoint: written by train, or a published one with weights.pt and config.json")
+	key := c.keyFlag()
 	data := c.String("data", "", "data set, an HDF5 `file`")
 	out := c.String("out", "", "`file` to write; until it is complete, finished parts are kept in FILE.parts")
 	workers := c.Count("workers", 0, "use `n` goroutines to read frames; 0 means one per core (the file does not depend on it)")
@@ -59,11 +60,12 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 		return err
 	}
 	defer d.Close()
-	m, side, err := model.Load(d, *path)
+	m, side, err := model.Load(d, *path, *key)
 	if err != nil {
 		return err
 	}
 	defer m.Free()
+	c.noteWeights(*path, side)
 	// A model encodes the frames of any task, but the latents would mean nothing.
 	if err := checkEncoded(file, side.Task); err != nil {
 		return fmt.Errorf("encoding %s with %s: %w", *data, *path, err)

@@ -35,6 +35,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	r := pipeline.Request{Settings: c.ruleFlags()}
 	c.StringVar(&r.Task, "task", "", "`name` of the task (see `scalewm tasks`)")
 	weights := c.String("weights", "", "`folder` of the checkpoint: written by train, or a published one with weights.pt and config.json")
+	key := c.keyFlag()
 	random := c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint")
 	c.StringVar(&r.Data, "data", "", "data set with the starts and goals, an HDF5 `file`")
 	c.StringVar(&r.Solver, "solver", results.CEM, "comma-separated `solvers`: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)")
@@ -56,6 +57,11 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if (*weights == "") != *random {
 		return usagef("eval needs either --weights DIR or --random")
 	}
+	if *random {
+		if err := c.noEffect("with --random", "key"); err != nil {
+			return err
+		}
+	}
 	r.Episodes, r.Workers, r.Batch = *episodes, orAllCores(*workers), *batch
 	// Parse everything before the device is opened: mistakes are cheap to report.
 	e, err := r.Evaluation(version(), &listener{command: c, quiet: true, step: "tuning mppi on " + r.Task})
@@ -72,13 +78,16 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		defer d.Close()
 		// The precision is part of the cells' specs, so it must be the resolved one.
 		e.Precision = string(d.Kind().Precision)
-		if who.Arm, err = pipeline.ArmOf(*weights, e.Task); err != nil {
+		if who.Arm, err = pipeline.ArmOf(*weights, *key, e.Task); err != nil {
 			return err
 		}
-		if who.World, _, err = model.Load(d, *weights); err != nil {
+		world, side, err := model.Load(d, *weights, *key)
+		if err != nil {
 			return err
 		}
-		defer who.World.Free()
+		defer world.Free()
+		c.noteWeights(*weights, side)
+		who.World = world
 	}
 	// Verify instead of evaluating: nothing is written.
 	if *verify > 0 {

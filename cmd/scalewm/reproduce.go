@@ -35,7 +35,7 @@ type gridFlags struct {
 	preset presetFlags
 	// Comma-separated lists; q and scale are the variants of methods.
 	tasks, methods, seeds, solvers, tiers, sets, analyses, q, scale *string
-	data, given                                                     *string // existing data sets and checkpoints
+	data, given, key                                                *string // existing data sets and checkpoints
 	episodes                                                        *int    // 0: the preset's
 	rollouts                                                        rolloutFlags
 	rules                                                           ruleFlags
@@ -57,6 +57,7 @@ func (c *command) gridFlags() gridFlags {
 		scale:    c.String("scale-weight", "", "comma-separated `weights` of scale's loss term (default: the preset's); each is an arm such as scale@w=0.3"),
 		data:     c.String("data", "", "use existing `data` sets instead of collecting: a folder of TASK.h5, or TASK=FILE separated by commas"),
 		given:    c.String("weights", "", "evaluate existing `checkpoints` instead of training: a folder of TASK-ARM-sSEED folders, or [TASK/]ARM[@sSEED]=FOLDER separated by commas; ours or PyTorch's"),
+		key:      c.keyFlag(),
 		solvers:  c.String("solvers", "", "comma-separated `solvers`, or all (default: the preset's)"),
 		tiers:    c.String("tiers", "", "comma-separated planning budgets (`tiers`), or all (default: the preset's)"),
 		sets:     c.String("sets", "", "comma-separated evaluation `sets`, or all (default: the preset's)"),
@@ -384,8 +385,11 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err == nil && *f.data != "" {
 		g.Data, err = pipeline.ParseData(*f.data, g.Tasks)
 	}
+	if err == nil && *f.key != "" && *f.given == "" {
+		err = usagef("reproduce: --key has no effect without --weights (hint: leave it out)")
+	}
 	if err == nil && *f.given != "" {
-		g.Given, err = pipeline.ParseGiven(*f.given)
+		g.Given, err = pipeline.ParseGiven(*f.given, *f.key)
 	}
 	if err == nil {
 		err = g.AddFurther(pipeline.Chosen{Solvers: *f.solvers != "", Tiers: *f.tiers != "", Qs: *f.q != ""})

@@ -24,14 +24,28 @@ func init() {
 			"scalewm weights convert runs/scale-3072 scale-pt --json", run: runWeights})
 }
 
+// keyFlag defines --key, which all verbs that read checkpoints have.
+func (c *command) keyFlag() *string {
+	return c.String("key", "", "`name` of the model in a file with several, such as ema_state_dict; the error for such a file lists them")
+}
+
+// noteWeights prints on stderr what was chosen among the contents of a checkpoint and
+// what was left out. Every verb calls it for every checkpoint that it reads.
+func (c *command) noteWeights(path string, s *weights.Sidecar) {
+	for _, text := range s.Notes {
+		fmt.Fprintf(c.stderr, "note: %s: %s\n", path, text)
+	}
+}
+
 // runWeights describes a checkpoint or converts one. After a conversion it describes
 // the result, which also verifies that it can be read.
 //
-// A checkpoint is our safetensors file with a sidecar, or a PyTorch file with its
+// A checkpoint is our safetensors file with a sidecar, or a published file with its
 // configuration; a path may name the file or its folder. A conversion never replaces
 // a file. If it fails it removes what it wrote, so that it can be repeated.
 func runWeights(_ context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print the result as one JSON object")
+	key := c.keyFlag()
 	j := weightsJob{
 		task:     c.String("task", "", "convert: `name` of the task of a published checkpoint"),
 		method:   c.String("method", "", "convert: training `method` of a published checkpoint, if it is not lewm"),
@@ -47,18 +61,18 @@ func runWeights(_ context.Context, c *command, args []string) error {
 		if err := c.noEffect("with weights info", "task", "method", "transformers"); err != nil {
 			return err
 		}
-		i, err := describeWeights(j.in)
+		i, err := c.describeWeights(j.in, *key)
 		if err != nil {
 			return err
 		}
 		return c.showWeights(i, *asJSON)
 	case pos[0] == "convert" && len(pos) == 3:
-		j.out = pos[2]
+		j.out, j.key = pos[2], *key
 		path, err := j.convert()
 		if err != nil {
 			return err
 		}
-		i, err := describeWeights(path)
+		i, err := c.describeWeights(path, "")
 		if err == nil {
 			err = c.showWeights(i, *asJSON)
 		}
@@ -84,6 +98,7 @@ type weightsInfo struct {
 	Step     int              `json:"step"`
 	Protocol string           `json:"protocol"`
 	SHA256   string           `json:"sha256"`
+	Notes    []string         `json:"notes"`   // what was chosen and what was left out
 	Config   json.RawMessage  `json:"config"`  // geometry of the family
 	Values   int              `json:"values"`  // numbers in all tensors
 	DTypes   map[string]int   `json:"dtypes"`  // number of tensors by dtype
@@ -92,32 +107,19 @@ type weightsInfo struct {
 	geometry model.Geometry
 }
 
-// readWeights reads all tensors of a checkpoint of any family and checks their
-// shapes.
-func readWeights(path string) (*weights.File, *weights.Sidecar, *model.Checkpoint, error) {
-	f, s, err := weights.Load(path)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	c, err := model.Read(f, s)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("loading %s: %w", path, err)
-	}
-	return f, s, c, nil
-}
-
-// describeWeights returns the description of a checkpoint.
-func describeWeights(path string) (weightsInfo, error) {
-	f, s, c, err := readWeights(path)
+// describeWeights returns the description of a checkpoint, and prints its notes.
+func (c *command) describeWeights(path, key string) (weightsInfo, error) {
+	m, s, err := model.Open(path, key)
 	if err != nil {
 		return weightsInfo{}, err
 	}
+	c.noteWeights(path, s)
 	i := weightsInfo{File: path, Kind: s.Kind, Method: s.Method, Task: s.Task, Seed: s.Seed, Step: s.Step, Protocol: s.Protocol,
-		SHA256: s.SHA256, Config: s.Config, geometry: c.Geometry, DTypes: map[string]int{}, Tensors: map[string][]int{}}
+		SHA256: s.SHA256, Notes: append([]string{}, s.Notes...), Config: s.Config, geometry: m.Geometry, DTypes: map[string]int{}, Tensors: map[string][]int{}}
 	// The dtypes are those in the file: reading converts all of them.
-	for _, t := range c.Tensors {
+	for _, t := range m.Tensors {
 		i.Values += len(t.Float64())
-		i.DTypes[f.DType(t.Name)]++
+		i.DTypes[m.File.DType(t.Name)]++
 		i.Tensors[t.Name] = append([]int{}, t.Shape...)
 	}
 	return i, nil
@@ -153,13 +155,14 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 // whose tensor names are written.
 type weightsJob struct {
 	in, out      string  // paths of files or folders
+	key          string  // of the model in the input (model.Open)
 	task, method *string // of a published checkpoint; "": leave unknown
 	spelling     *int    // 4 or 5
 }
 
 // convert converts between our format and PyTorch's, and returns the path of the file
-// of tensors. The suffix of out selects the format; a folder gets the other format
-// than that of the input.
+// of tensors. The suffix of out selects the format; a folder gets PyTorch's if the input
+// has ours, and ours otherwise.
 func (j weightsJob) convert() (string, error) {
 	if *j.spelling != 4 && *j.spelling != 5 {
 		return "", usagef("weights convert: --transformers %d: it is 4 or 5", *j.spelling)
@@ -172,7 +175,7 @@ func (j weightsJob) convert() (string, error) {
 			return "", usagef("weights convert: %v", err)
 		}
 	}
-	f, s, c, err := readWeights(j.in)
+	c, s, err := model.Open(j.in, j.key)
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +187,7 @@ func (j weightsJob) convert() (string, error) {
 	} else if *j.task != "" && *j.task != s.Task {
 		return "", fmt.Errorf("converting %s: it was trained on the task %s, not %s (hint: leave --task out)", j.in, s.Task, *j.task)
 	}
-	path, files, err := j.target(f.PT)
+	path, files, err := j.target(c.File.PT || c.NoSidecar)
 	if err != nil {
 		return "", err
 	}
@@ -242,13 +245,12 @@ func (j weightsJob) complete(s *weights.Sidecar, actionDim int) error {
 // target returns the path of the file of tensors and those of all files to write. It
 // is an error if one of them exists, or if they would be in the folder of the input:
 // then the two formats would form a single, ambiguous checkpoint.
-func (j weightsJob) target(fromPT bool) (path string, files []string, err error) {
-	// A suffix selects the format. Otherwise out is a folder, and the format is the one
-	// that the input does not have.
+func (j weightsJob) target(toOurs bool) (path string, files []string, err error) {
+	// A suffix selects the format. Otherwise out is a folder.
 	path = j.out
 	if ext := filepath.Ext(path); ext != ".pt" && ext != filepath.Ext(weights.FileName) {
 		name := weights.PTName
-		if fromPT {
+		if toOurs {
 			name = weights.FileName
 		}
 		path = filepath.Join(path, name)

@@ -67,6 +67,7 @@ type Job struct {
 	Settings
 	Device     string // kind of the device that the model is loaded on
 	Checkpoint string // folder of the checkpoint
+	Key        string // of the model in it (model.Open)
 	// Films has the path of the film or picture that an analysis writes, by its name. No cell
 	// depends on it.
 	Films map[string]string

@@ -96,7 +96,7 @@ func (j measurement) timePlan(ctx context.Context, t eval.Tier) (out results.Pla
 // checkpoint. It sets nothing for a checkpoint without a recipe, or one that was not
 // trained.
 func (j measurement) training(ctx context.Context, g model.Geometry, c *results.Cost) error {
-	side, err := model.Describe(j.Checkpoint)
+	side, err := model.Describe(j.Checkpoint, j.Key)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 func natively(t *testing.T) model.World {
 	t.Helper()
 	made.Do(func() { evaluateNatively(t) })
-	w, _, err := model.Load(newDevice(t), native+"/train/tworoom-untrained-s3072")
+	w, _, err := model.Load(newDevice(t), native+"/train/tworoom-untrained-s3072", "")
 	must(t, err)
 	return w
 }

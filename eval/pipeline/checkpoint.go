@@ -19,11 +19,11 @@ import (
 	"scalewm/model/weights"
 )
 
-// ArmOf returns the arm of the checkpoint in a folder. It returns an error if the
-// checkpoint was trained on another task. Published checkpoints do not record their
+// ArmOf returns the arm of the checkpoint in a folder; key is that of model.Open. It
+// returns an error if the checkpoint was trained on another task. Published checkpoints do not record their
 // task and are accepted; Job.Check compares at least the width of the actions.
-func ArmOf(dir string, task envs.Task) (eval.Arm, error) {
-	side, err := model.Describe(dir)
+func ArmOf(dir, key string, task envs.Task) (eval.Arm, error) {
+	side, err := model.Describe(dir, key)
 	switch {
 	case err != nil:
 		return eval.Arm{}, err
@@ -72,9 +72,9 @@ func trainedOf(side *weights.Sidecar) results.Trained {
 }
 
 // LoadFor loads a checkpoint onto a device and checks that it fits a job of its arm.
-// The caller frees the model.
-func LoadFor(j eval.Job, dev device.Device, dir string, note func(text string)) (model.World, error) {
-	w, _, err := model.Load(dev, dir)
+// key is that of model.Open. The caller frees the model.
+func LoadFor(j eval.Job, dev device.Device, dir, key string, note func(text string)) (model.World, error) {
+	w, _, err := model.Load(dev, dir, key)
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ func isFolder(path string) bool {
 type Given struct {
 	folder string // of folders TASK-ARM-sSEED; "" if arms lists the checkpoints
 	arms   []givenArm
+	key    string // of the model in each checkpoint (model.Open)
 }
 
 // givenArm is one checkpoint. It stands for all tasks if task is "", and for all training
@@ -85,12 +86,13 @@ var seedOf = regexp.MustCompile(`@s(\d+)$`)
 
 // ParseGiven parses trained checkpoints: a folder with folders TASK-ARM-sSEED, as the
 // folder train of a results folder has them, or a comma-separated list of
-// [TASK/]ARM[@sSEED]=FOLDER. The error is a RequestError.
-func ParseGiven(text string) (*Given, error) {
+// [TASK/]ARM[@sSEED]=FOLDER. key selects the model in each checkpoint (model.Open). The
+// error is a RequestError.
+func ParseGiven(text, key string) (*Given, error) {
 	if isFolder(text) {
-		return &Given{folder: text}, nil
+		return &Given{folder: text, key: key}, nil
 	}
-	g := &Given{}
+	g := &Given{key: key}
 	for entry := range strings.SplitSeq(text, ",") {
 		name, path, ok := strings.Cut(entry, "=")
 		if !ok {
@@ -213,13 +215,9 @@ func (s *Install) State(context.Context) (State, error) {
 // read reads the given checkpoint. If its files do not record task, method and seed, they
 // are those of the arm, and the sidecar's ID is a hash of them and of the file.
 func (s *Install) read() (*model.Checkpoint, *weights.Sidecar, error) {
-	f, side, err := weights.Load(s.from)
+	c, side, err := model.Open(s.from, s.w.Grid.Given.key)
 	if err != nil {
 		return nil, nil, err
-	}
-	c, err := model.Read(f, side)
-	if err != nil {
-		return nil, nil, fmt.Errorf("loading %s: %w", s.from, err)
 	}
 	if side.Task == "" {
 		side.Method, side.Task, side.Seed = s.method.Name, s.task.Spec.Name, s.seed
@@ -253,6 +251,9 @@ func (s *Install) Run(ctx context.Context) (string, error) {
 	}
 	if n := c.Geometry.Info().ActionDim(); n != s.task.Spec.ActionDim {
 		return "", fmt.Errorf("%s plans actions of %d numbers, the task %s has %d (hint: give the checkpoint of this task)", s.from, n, s.task.Spec.Name, s.task.Spec.ActionDim)
+	}
+	for _, text := range side.Notes {
+		s.w.Listener.Note(fmt.Sprintf("%s: %s", s.from, text))
 	}
 	out := s.w.checkpoint(s.arm)
 	// The files that the sidecar lists, such as metrics, come first: the sidecar, written

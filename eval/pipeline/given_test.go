@@ -54,11 +54,11 @@ func TestGivenNames(t *testing.T) {
 	of := func(task, method string, seed int64, q string) arm {
 		return arm{lookUp(t, envs.Lookup, task)[0], lookUp(t, model.LookUp, method)[0], seed, variant{q: q}}
 	}
-	list, err := ParseGiven(in("scale=a,tworoom/scale=b,tworoom/scale@s7=c,scale@half@s7=d"))
+	list, err := ParseGiven(in("scale=a,tworoom/scale=b,tworoom/scale@s7=c,scale@half@s7=d"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := ParseGiven(dir)
+	folder, err := ParseGiven(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestGivenNames(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"scale", "scale=nowhere", "scale@s99999999999999999999=a", "=a", "a/b/c=a", "scale@@s7=a"} {
-		if _, err := ParseGiven(in(bad)); err == nil {
+		if _, err := ParseGiven(in(bad), ""); err == nil {
 			t.Errorf("--weights %s is accepted", bad)
 		}
 	}

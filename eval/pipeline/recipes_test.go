@@ -108,7 +108,7 @@ func TestNewFamily(t *testing.T) {
 	if failed, err := w.Graph().Run(t.Context(), w.Listener); err != nil || len(failed) > 0 {
 		t.Fatalf("%v, %s", err, strings.Join(failed, "\n"))
 	}
-	world, side, err := model.Load(w.Planner, filepath.Join(w.dir, "train", "tworoom-line-s3072"))
+	world, side, err := model.Load(w.Planner, filepath.Join(w.dir, "train", "tworoom-line-s3072"), "")
 	if err != nil || side.Kind != "line" || side.Step != 2 || world.Info().Dim != 4 {
 		t.Fatalf("%+v, %v", side, err)
 	}

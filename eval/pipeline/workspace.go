@@ -236,7 +236,7 @@ func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
 func (w *Workspace) describe(t *openTask, dir string) (a eval.Arm, err error) {
 	a, ok := t.checked[dir]
 	if !ok {
-		if a, err = ArmOf(dir, t.Task); err == nil {
+		if a, err = ArmOf(dir, "", t.Task); err == nil {
 			t.checked[dir] = a
 		}
 	}
@@ -250,7 +250,7 @@ func (w *Workspace) load(dev device.Device, j eval.Job, dir string) (world model
 		return w.loaded.world, nil
 	}
 	w.unload()
-	if world, err = LoadFor(j, dev, dir, w.Listener.Note); err == nil {
+	if world, err = LoadFor(j, dev, dir, "", w.Listener.Note); err == nil {
 		w.loaded.dir, w.loaded.dev, w.loaded.world = dir, dev, world
 	}
 	return world, err

@@ -145,7 +145,7 @@ func TestRefuses(t *testing.T) {
 	}
 	refuses("no file", filepath.Join(t.TempDir(), "none.safetensors"), "opening the backbone")
 	refuses("an empty folder", t.TempDir(), "opening the backbone")
-	refuses("a malicious pickle", "../weights/testdata/module.pt", `refers to "torch.nn.modules.linear.Linear"`)
+	refuses("a malicious pickle", "../weights/testdata/module.pt", `pickled object of "torch.nn.modules.linear.Linear"`)
 	refuses("a file of another kind", "../weights/testdata/plain.pt", "there is no tensor embeddings.patch_embeddings.projection.weight")
 
 	whole, err := os.ReadFile(filepath.Join(tiny, publishedName))
@@ -281,7 +281,7 @@ func TestPeers(t *testing.T) {
 // A file that is too large for a backbone, or whose header does not account for its
 // size, is rejected without using time or memory. Both files are sparse.
 func TestReadLargeFiles(t *testing.T) {
-	for size, want := range map[int64]string{50 << 30: "a file of this kind at most", 4 << 30: "the header is not JSON"} {
+	for size, want := range map[int64]string{50 << 30: "a file of this kind at most", 4 << 30: "neither a zip archive of torch.save nor safetensors"} {
 		path := filepath.Join(t.TempDir(), publishedName)
 		if err := os.WriteFile(path, nil, 0o666); err != nil {
 			t.Fatal(err)

@@ -42,11 +42,7 @@ func saved(t *testing.T, m *Model) string {
 // loaded reads a checkpoint as the program's verbs do.
 func loaded(t *testing.T, path string) (*model.Checkpoint, *weights.Sidecar) {
 	t.Helper()
-	f, s, err := weights.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := model.Read(f, s)
+	c, s, err := model.Open(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +130,26 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
+// Wrapped modules, a prefix and a decoder, which trainers save, leave the model as it is.
+func TestReadOfTrainers(t *testing.T) {
+	m := newModel(t, ref.New(), tiny())
+	ours, _ := loaded(t, saved(t, m))
+	c, side := loaded(t, asPyTorch(t, ours, 5, func(ts []weights.Tensor) []weights.Tensor {
+		for i := range ts {
+			ts[i].Name = "net." + strings.Replace(ts[i].Name, "predictor.", "predictor._orig_mod.", 1)
+		}
+		return append(ts, weights.Tensor{Name: "net.decoder.bias", F32: []float32{1}}, weights.Tensor{Name: "decoder_optimizer.step", F32: []float32{1}})
+	}))
+	same(t, model.Tensors(m.Dev, m), c.Tensors)
+	if want := []string{"left out tensors that are not the model's: decoder (1), decoder_optimizer (1)"}; !slices.Equal(side.Notes, want) {
+		t.Errorf("notes %q, want %q", side.Notes, want)
+	}
+	_, _, err := model.Open(asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor {
+		return append(ts, weights.Tensor{Name: "extra_encoders.goal.bias", F32: []float32{1}})
+	}), "")
+	refused(t, "another token", err, "does not have: extra_encoders.goal.bias")
+}
+
 func TestReadRefuses(t *testing.T) {
 	m := newModel(t, ref.New(), tiny())
 	ours, _ := loaded(t, saved(t, m))
@@ -157,19 +173,13 @@ func TestReadRefuses(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(string(b), c.from, c.to, 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		f, s, err := weights.Load(dir)
-		if err == nil {
-			_, err = model.Read(f, s)
-		}
+		_, _, err = model.Open(dir, "")
 		refused(t, name, err, c.want)
 	}
 	dir := asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor {
 		return slices.DeleteFunc(ts, func(t weights.Tensor) bool { return t.Name == "backbone.layernorm.bias" })
 	})
-	f, s, err := weights.Load(dir)
-	if err == nil {
-		_, err = model.Read(f, s)
-	}
+	_, _, err := model.Open(dir, "")
 	refused(t, "a tensor is missing", err, "no tensor")
 }
 
@@ -245,7 +255,7 @@ func FuzzDescribe(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, config []byte) {
 		s := &weights.Sidecar{Kind: weights.Published, Config: config}
-		if _, err := model.Read(file, s); err != nil && !strings.Contains(err.Error(), "(hint: ") {
+		if _, err := model.Read(file, s, ""); err != nil && !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("no hint: %v", err)
 		}
 	})

@@ -39,7 +39,7 @@ func write(t *testing.T, path string, b []byte) {
 
 // load calls model.Load for a checkpoint of this family.
 func load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
-	w, s, err := model.Load(dev, path)
+	w, s, err := model.Load(dev, path, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +184,7 @@ func TestLoadPublishedRefuses(t *testing.T) {
 	two := publish(t, m, slices.Clone[[]weights.Tensor])
 	write(t, filepath.Join(two, "weights_epoch_9.pt"), nil)
 	_, _, err := load(dev, two)
-	refused(t, "two files", err, "2 .pt files")
+	refused(t, "two files", err, "2 files of weights: weights.pt, weights_epoch_9.pt")
 	bare := publish(t, m, slices.Clone[[]weights.Tensor])
 	os.Remove(filepath.Join(bare, weights.HydraName))
 	_, _, err = load(dev, bare)

@@ -190,7 +190,7 @@ func Files() []string {
 
 // resumeName is the resume point of an unfinished run. It is a single file, so that a
 // kill cannot leave parts from different steps. finish removes it.
-const resumeName = "resume.safetensors"
+const resumeName = weights.ResumeName
 
 // ResumeStep returns the step of the resume point in a run's folder, or 0 if there is
 // none that can be read.

@@ -53,7 +53,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 			t.Errorf("diagnostics %+v", d)
 		}
 	}
-	if w, side, err := model.Load(ref.New(), small.Out); err != nil || side.Method != "small" || w.Info().Dim != 4 {
+	if w, side, err := model.Load(ref.New(), small.Out, ""); err != nil || side.Method != "small" || w.Info().Dim != 4 {
 		t.Errorf("%+v, %v", side, err)
 	}
 
@@ -68,7 +68,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	if first, last := rows[0], rows[len(rows)-1]; !(last.Pred < 0.9*first.Pred) || first.Obj <= 0 {
 		t.Errorf("the predictor learns nothing: from %+v to %+v", first.Losses, last.Losses)
 	}
-	w, side, err := model.Load(ref.New(), o.Out)
+	w, side, err := model.Load(ref.New(), o.Out, "")
 	if err != nil || side.Kind != "line" || string(side.Config) == "" {
 		t.Fatalf("%+v, %v", side, err)
 	}
@@ -86,7 +86,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	if err := weights.Save(filepath.Join(o.Out, weights.FileName), nil, &other); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := model.Load(ref.New(), o.Out); err == nil || !strings.Contains(err.Error(), `kind "cube" (hint: this program knows `) {
+	if _, _, err := model.Load(ref.New(), o.Out, ""); err == nil || !strings.Contains(err.Error(), `kind "cube" (hint: this program knows `) {
 		t.Errorf("an unknown kind: %v", err)
 	}
 	o.Method.Family = model.FamilyLeWM
@@ -123,7 +123,7 @@ func TestNewBackend(t *testing.T) {
 	if dev.products == 0 || !bytes.Equal(readFile(t, got.Out, weights.FileName), readFile(t, want.Out, weights.FileName)) {
 		t.Errorf("%d products; the weights differ from those of the backend below", dev.products)
 	}
-	w, side, err := model.Load(dev, got.Out)
+	w, side, err := model.Load(dev, got.Out, "")
 	if err != nil || side.Device != "counted/plain/fp64" {
 		t.Fatalf("%+v, %v", side, err)
 	}

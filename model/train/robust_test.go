@@ -261,7 +261,7 @@ func TestKeptCheckpoints(t *testing.T) {
 		bestName: {Checkpoint: "best", Step: best.Step + 1, ValLoss: best.Loss}, stepName(12): {Checkpoint: "step", Step: 12},
 		weights.FileName: {Checkpoint: "last", Step: 17},
 	} {
-		m, side, err := model.Load(ref.New(), filepath.Join(o.Out, name))
+		m, side, err := model.Load(ref.New(), filepath.Join(o.Out, name), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestNotFiniteIsDiagnosed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "training step 7") || !strings.Contains(err.Error(), "first such gradient in the model's order: encoder.") {
 		t.Fatalf("got %v", err)
 	}
-	if _, _, err := model.Load(ref.New(), filepath.Join(o.Out, stepName(6))); err != nil {
+	if _, _, err := model.Load(ref.New(), filepath.Join(o.Out, stepName(6)), ""); err != nil {
 		t.Error(err)
 	}
 	f, err := weights.Open(filepath.Join(o.Out, resumeName))

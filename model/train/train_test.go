@@ -293,7 +293,7 @@ func TestLearnsAndLoads(t *testing.T) {
 		t.Errorf("diagnostics of the first row: %+v", first.Diagnostics)
 	}
 	dev := ref.New()
-	m, side, err := model.Load(dev, o.Out)
+	m, side, err := model.Load(dev, o.Out, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestLearnsAndLoads(t *testing.T) {
 func TestUntrained(t *testing.T) {
 	o := options(t, model.Untrained)
 	mustRun(t, o)
-	_, side, err := model.Load(ref.New(), o.Out)
+	_, side, err := model.Load(ref.New(), o.Out, "")
 	if err != nil || side.Step != 0 || side.Method != model.Untrained {
 		t.Errorf("sidecar %+v, %v", side, err)
 	}

@@ -1,13 +1,10 @@
 package weights
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"scalewm/dataset/safefile"
 )
@@ -18,6 +15,12 @@ type File struct {
 	PT    bool              // the file was written by torch.save
 	Meta  map[string]string // metadata of a safetensors file
 	views map[string]view
+
+	// Only of torch.save: the archive, the state dicts, and the paths of all containers of
+	// large tensors (Rest).
+	archive *archive
+	states  []State
+	holders []string
 }
 
 // view is a tensor within the bytes of a file.
@@ -38,60 +41,6 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("opening weights: %w (hint: train first, or give the path of weights.safetensors or weights.pt)", err)
 	}
 	return ParseFile(path, b)
-}
-
-// Check returns an error, which wraps ErrDamaged, if a large file's header does not
-// account for its size. Callers use it before they allocate memory for the contents.
-// I/O errors are ignored, since reading the file reports them.
-func Check(path string) error {
-	const small = 64 << 20 // a smaller file may be read first and checked then
-	f, err := safefile.Open(path, safefile.MaxWeights)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || st.Size() <= small {
-		return nil
-	}
-	// Of a zip archive only the directory is read, of a safetensors file only the
-	// header. Both state the sizes of all contents.
-	head := make([]byte, 8)
-	if _, err = f.ReadAt(head, 0); err != nil {
-		return nil
-	}
-	if isPT(path, head) {
-		_, err = openZip(f, st.Size())
-	} else {
-		head = make([]byte, min(headerEnd(head), st.Size()))
-		if _, err = f.ReadAt(head, 0); err == nil {
-			_, _, err = parseHeader(head, st.Size())
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("reading weights %s: %w: %w", path, ErrDamaged, err)
-	}
-	return nil
-}
-
-// isPT reports whether a file is in the format of torch.save, by its first bytes or
-// the extension of its path.
-func isPT(path string, b []byte) bool {
-	return bytes.HasPrefix(b, []byte(zipMagic)) || strings.HasPrefix(filepath.Ext(path), ".pt")
-}
-
-// ParseFile parses and checks the bytes of a file. path determines the format if the
-// first bytes do not, and appears in errors.
-func ParseFile(path string, b []byte) (f *File, err error) {
-	if isPT(path, b) {
-		f, err = ParsePT(b)
-	} else {
-		f, err = Parse(b)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading weights %s: %w", path, err)
-	}
-	return f, nil
 }
 
 // Names returns the names of the tensors in alphabetical order.

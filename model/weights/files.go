@@ -2,6 +2,7 @@ package weights
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,22 +18,26 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Names of a checkpoint's files in its folder. A published one consists of PTName and
-// HydraName. One that `weights convert` wrote has a sidecar too.
+// Names of a checkpoint's files in its folder. A published one consists of HydraName and
+// a file of tensors of any name, PTName if stable-worldmodel wrote it. One that `weights
+// convert` wrote has a sidecar too.
 const (
 	FileName    = "weights.safetensors"
 	SidecarName = "weights.json"
 	PTName      = "weights.pt"
 	HydraName   = "config.json"
+	// ResumeName is the resume point of an unfinished training, which is no checkpoint.
+	ResumeName = "resume.safetensors"
 )
 
-// Published is the kind of the sidecar that Load creates for a .pt file without one.
+// Published is the kind of the sidecar that Load creates for a file without one.
 // Its Config is the HydraName file in the same folder. model.Read determines the
 // family and completes the sidecar.
 const Published = "published"
 
 // Load reads a checkpoint's tensors and its sidecar, and checks that they belong
-// together. path is the checkpoint's folder, or its safetensors or .pt file.
+// together. path is the checkpoint's folder, or its file of tensors. If that has several
+// state dicts, none is selected yet.
 func Load(path string) (*File, *Sidecar, error) {
 	path, err := locate(path)
 	if err != nil {
@@ -47,12 +52,22 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening weights: %w %s", err, whereHint)
 	}
-	s, err := sidecarOf(path, digest(b))
-	if err != nil {
+	s, missing := sidecarOf(path, digest(b))
+	if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
+		return nil, nil, missing
+	}
+	// A file that is no checkpoint needs no config.json.
+	f, err := parseFile(path, b)
+	if err = cmp.Or(err, missing); err != nil {
 		return nil, nil, err
 	}
-	f, err := ParseFile(path, b)
-	return f, s, err
+	if states := f.States(); len(states) == 1 {
+		err = f.Select(states[0])
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading weights %s: %w", path, err)
+	}
+	return f, s, nil
 }
 
 // whereHint is appended to errors about a missing checkpoint.
@@ -65,8 +80,13 @@ var ErrDamaged = errors.New("damaged")
 // againHint is appended to errors about damaged files.
 const againHint = "(hint: run the command that wrote it again)"
 
-// locate returns the path of the file of tensors. In a folder that is FileName, or
-// else the only .pt file, which is the rule of stable-worldmodel.
+// endings are those of the names of published files of tensors. The format is determined
+// by the contents.
+var endings = []string{".pt", ".pth", ".pth.tar", ".ckpt", ".bin", ".safetensors"}
+
+// locate returns the path of the file of tensors. In a folder that is FileName with its
+// sidecar, or else the only file with one of the endings. Other weights of a training,
+// safetensors files with a sidecar, do not count: an unfinished training has them too.
 func locate(path string) (string, error) {
 	if st, err := os.Stat(path); err != nil || !st.IsDir() {
 		return path, nil // a file, or nothing, which Load reports
@@ -75,29 +95,32 @@ func locate(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening weights: %w %s", err, whereHint)
 	}
-	var pts []string
+	there := map[string]bool{}
 	for _, e := range entries {
-		if e.Name() == FileName {
-			return filepath.Join(path, FileName), nil
-		}
-		if filepath.Ext(e.Name()) == ".pt" {
-			pts = append(pts, e.Name())
+		there[e.Name()] = true
+	}
+	var found []string
+	for _, e := range entries {
+		name := e.Name()
+		ours := name == ResumeName || name != FileName && filepath.Ext(name) == filepath.Ext(FileName) && there[SidecarOf(name)]
+		if !ours && slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(name, end) }) {
+			found = append(found, name)
 		}
 	}
-	switch len(pts) {
-	case 0:
-		return filepath.Join(path, FileName), nil // missing, which Load reports
-	case 1:
-		return filepath.Join(path, pts[0]), nil
+	switch {
+	case there[FileName] && there[SidecarName], len(found) == 0: // Load reports that it is missing
+		return filepath.Join(path, FileName), nil
+	case len(found) == 1:
+		return filepath.Join(path, found[0]), nil
 	}
-	return "", fmt.Errorf("the folder %s holds %d .pt files (hint: give the path of one)", path, len(pts))
+	return "", fmt.Errorf("the folder %s has %d files of weights: %s (hint: give the path of one)", path, len(found), Listed(found))
 }
 
 // sidecarOf reads the sidecar of a file of tensors whose SHA-256 is sum, or creates
 // that of a published file.
 func sidecarOf(path, sum string) (*Sidecar, error) {
 	s, err := ReadSidecar(SidecarOf(path))
-	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) == ".pt" {
+	if errors.Is(err, fs.ErrNotExist) {
 		return published(path, sum)
 	}
 	if err != nil {
@@ -112,11 +135,14 @@ func sidecarOf(path, sum string) (*Sidecar, error) {
 // SidecarOf returns the path of the sidecar of a file of tensors.
 func SidecarOf(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".json" }
 
-// published creates the sidecar of a published .pt file from the config.json in its
-// folder.
+// published creates the sidecar of a published file from the config.json in its folder.
 func published(path, sum string) (*Sidecar, error) {
 	config := filepath.Join(filepath.Dir(path), HydraName)
 	b, err := safefile.Read(config, safefile.MaxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has neither a sidecar %s of scalewm nor a %s in its folder: %w "+
+			"(hint: put the config.json that was published with the weights into the same folder; the same train command restores a lost sidecar)", path, filepath.Base(SidecarOf(path)), HydraName, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the config of %s: %w (hint: put the config.json that was published with it into the same folder)", path, err)
 	}

@@ -54,7 +54,7 @@ func TestLoadRefuses(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  string
 	}{
-		"no sidecar": {func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, SidecarName)) }, "opening the sidecar"},
+		"no sidecar": {func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, SidecarName)) }, "neither a sidecar weights.json of scalewm nor a config.json in its folder"},
 		"no weights": {func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, FileName)) }, "opening weights"},
 		"not JSON":   {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{")) }, "not a sidecar"},
 		"other JSON": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{}")) }, "kind or sha256"},
@@ -112,8 +112,8 @@ func FuzzSidecar(f *testing.F) {
 	})
 }
 
-// The checkpoint of a folder is weights.safetensors, or else its only .pt file. The
-// sidecar of a .pt file is read if it exists, and otherwise created from config.json.
+// The checkpoint of a folder is weights.safetensors, or else its only file of weights. Its
+// sidecar is read if it exists, and otherwise created from config.json.
 func TestLoadPT(t *testing.T) {
 	dir := t.TempDir()
 	s := Sidecar{Kind: "lewm"}
@@ -137,7 +137,7 @@ func TestLoadPT(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "other.pt"), nil)
 	_, _, err = Load(dir)
-	refuses(t, "two", err, "2 .pt files")
+	refuses(t, "two", err, "2 files of weights: epoch_3.pt, other.pt")
 	own := Sidecar{Kind: "own"}
 	if err := Save(filepath.Join(dir, FileName), sample(), &own); err != nil {
 		t.Fatal(err)
@@ -166,13 +166,15 @@ func TestLargeFiles(t *testing.T) {
 	}{
 		{PTName, nil, 60 << 30, "a file of this kind at most"},
 		{FileName, nil, 50 << 30, "a file of this kind at most"},
-		{PTName, nil, 4 << 30, "not a complete file of torch.save"},
+		{PTName, nil, 4 << 30, "neither a zip archive of torch.save nor safetensors"},
+		{PTName, []byte(zipMagic), 4 << 30, "not a complete file of torch.save"},
 		{PTName, pt.Bytes(), 4 << 30, "not a complete file of torch.save"},
-		{FileName, nil, 4 << 30, "the header is not JSON"},
+		{FileName, []byte("\x10\x00\x00\x00\x00\x00\x00\x00{"), 4 << 30, "the header is not JSON"},
+		{FileName, nil, 4 << 30, "neither a zip archive of torch.save nor safetensors"},
 		{FileName, safe.Bytes(), 4 << 30, "its tensors fill 8 of its"},
 		{FileName, short, 4 << 30, "its tensors fill 1073741824 of its"},
 		{FileName, long, 4 << 30, "lie outside"},
-		{FileName, []byte("\xff\xff\xff\xff\xff\xff\xff\xff"), 4 << 30, "the header claims"},
+		{FileName, []byte("\xff\xff\xff\xff\xff\xff\xff\xff{"), 4 << 30, "the header claims"},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, c.name)
@@ -195,5 +197,43 @@ func TestLargeFiles(t *testing.T) {
 		if d := time.Since(began); d > time.Second {
 			t.Errorf("%s that begins with %.20q took %v", c.name, c.head, d)
 		}
+	}
+}
+
+// The format of a file is that of its contents, whatever its name. A folder with one file
+// of weights is a checkpoint, and files that a training keeps are none.
+func TestPublishedNames(t *testing.T) {
+	var pt, safe bytes.Buffer
+	if err := errors.Join(WritePT(&pt, sample()), Write(&safe, nil, sample())); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"weights.pt", "lewm.pth", "best.pth.tar", "epoch=9-step=1234.ckpt", "pytorch_model.bin", "model.safetensors", FileName} {
+		for format, b := range map[string][]byte{"torch.save": pt.Bytes(), "safetensors": safe.Bytes()} {
+			dir := t.TempDir()
+			path := filepath.Join(dir, name)
+			put(t, path, b)
+			put(t, filepath.Join(dir, HydraName), []byte(`{}`))
+			put(t, filepath.Join(dir, ResumeName), safe.Bytes())
+			put(t, filepath.Join(dir, "best.safetensors"), safe.Bytes())
+			put(t, filepath.Join(dir, "best.json"), []byte(`{}`))
+			for _, from := range []string{dir, path} {
+				f, s, err := Load(from)
+				if err != nil || f.PT != (format == "torch.save") || len(f.Names()) != 3 || s.Kind != Published {
+					t.Errorf("%s of %s: %+v, %v", from, format, s, err)
+				}
+			}
+		}
+	}
+}
+
+// What is no file of weights is named.
+func TestFormatOf(t *testing.T) {
+	for head, want := range map[string]string{
+		"version https://git-lfs.github.com/spec/v1\noid": "git lfs pull",
+		"": "neither a zip", "\x80\x02}q\x00.": "neither a zip", "<!DOCTYPE html>": "neither a zip",
+		"\x80\x04\x95\x0d\x00\x00\x00\x00\x00\x00\x00" + legacyMagic: "before 1.6",
+	} {
+		_, err := ParseFile("x.pt", []byte(head))
+		refuses(t, head, err, want)
 	}
 }

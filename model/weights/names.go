@@ -3,6 +3,7 @@ package weights
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -48,41 +49,13 @@ func Transformers4(name string) string { name, _ = five.To(four, name); return n
 // Transformers5 is the inverse of Transformers4.
 func Transformers5(name string) string { name, _ = four.To(five, name); return name }
 
-// wrappers are prefixes that trainers add to the names of the model they contain:
-// Lightning's module, data parallelism, torch.compile.
-var wrappers = []string{"model.", "module.", "_orig_mod."}
+// wrappers are the attributes in which modules that wrap another one hold it: those of
+// torch.compile, of data parallelism, of activation checkpoints and of FSDP. Any module
+// of a model may be wrapped, so that they can be anywhere in a name.
+var wrappers = []string{"_orig_mod", "module", "_checkpoint_wrapped_module", "_fsdp_wrapped_module"}
 
-// Unwrap removes the wrappers' prefix from every name. mark is a tensor that every
-// model of the family has: the prefix is what precedes it, if that consists of
-// wrappers only. Tensors without the prefix belong to the trainer (in the reference
-// implementation, SIGReg's knots) and are dropped.
-func (f *File) Unwrap(mark string) error {
-	prefix := ""
-	for _, n := range f.Names() {
-		if p, ok := strings.CutSuffix(n, mark); ok && onlyWrappers(p) {
-			prefix = p
-		}
-	}
-	if prefix == "" {
-		return nil
-	}
-	return f.Rename(func(n string) string {
-		if !strings.HasPrefix(n, prefix) {
-			return ""
-		}
-		return n[len(prefix):]
-	})
-}
-
-// onlyWrappers reports whether p is a sequence of wrappers.
-func onlyWrappers(p string) bool {
-	for again := true; again; {
-		again = false
-		for _, w := range wrappers {
-			if rest, ok := strings.CutPrefix(p, w); ok {
-				p, again = rest, true
-			}
-		}
-	}
-	return p == ""
+// Unwrapped returns a tensor's name without the names of wrappers.
+func Unwrapped(name string) string {
+	parts := strings.Split(name, ".")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return slices.Contains(wrappers, p) }), ".")
 }

@@ -1,9 +1,13 @@
 package weights
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
-// do executes one opcode of pickle protocols 2 to 5, as far as torch.save uses them
-// for dicts of tensors and plain values. The comments have the names in Python's
+// do executes one opcode of pickle protocols 0 to 5, as Python 3 writes them. It returns
+// an error for the others: codes of the registry of extensions, buffers outside the
+// pickle, and instances of Python 2. The comments have the names in Python's
 // pickletools.
 func (u *unpickler) do(op byte) error {
 	switch op {
@@ -12,15 +16,25 @@ func (u *unpickler) do(op byte) error {
 		return u.skip(1)
 	case 0x95: // FRAME
 		return u.skip(8)
-	case '0': // POP
-		_, err := u.pop()
+	case '0': // POP, which may remove a mark
+		if len(u.stack) == 0 {
+			return errPickle
+		}
+		u.cut(len(u.stack)-1, len(u.stack)-1)
+		return nil
+	case '1': // POP_MARK
+		_, err := u.popMark()
 		return err
+	case 'p': // PUT
+		return u.key(u.put)
 	case 'q': // BINPUT
 		return u.sized(1, u.put)
 	case 'r': // LONG_BINPUT
 		return u.sized(4, u.put)
 	case 0x94: // MEMOIZE
 		return u.put(uint64(len(u.memo)))
+	case 'g': // GET
+		return u.key(u.get)
 	case 'h': // BINGET
 		return u.sized(1, u.get)
 	case 'j': // LONG_BINGET
@@ -31,16 +45,25 @@ func (u *unpickler) do(op byte) error {
 		return u.stackGlobal()
 	case 'R': // REDUCE
 		return u.reduce()
-	case 'Q': // BINPERSID
-		return u.persistent()
-	case 'b': // BUILD: attributes of an OrderedDict, which are ignored
-		_, err := u.popN(1)
-		return err
+	case 0x81, 0x92: // NEWOBJ; NEWOBJ_EX, with keyword arguments
+		vs, err := u.popN(map[byte]int{0x81: 2, 0x92: 3}[op])
+		if err != nil {
+			return err
+		}
+		return u.construct(vs[0])
+	case 'P': // PERSID
+		id, err := u.line()
+		return u.pushIf(persistent{id}, err)
+	case 'Q': // BINPERSID: the value on top is the id of an object outside the pickle, here of a storage
+		id, err := u.pop()
+		return u.pushIf(persistent{id}, err)
+	case 'b': // BUILD
+		return u.build()
 	}
 	return u.doValue(op)
 }
 
-// doValue executes an opcode that pushes a plain value or fills a container.
+// doValue executes an opcode that pushes a plain value.
 func (u *unpickler) doValue(op byte) error {
 	switch op {
 	case '(': // MARK
@@ -57,32 +80,81 @@ func (u *unpickler) doValue(op byte) error {
 		return u.long(4)
 	case 0x8a: // LONG1
 		return u.sized(1, u.long)
+	case 0x8b: // LONG4
+		return u.sized(4, u.long)
+	case 'I', 'L', 'F': // INT, LONG, FLOAT
+		return u.decimal()
 	case 'G': // BINFLOAT
 		return u.float()
-	case 'X': // BINUNICODE
-		return u.sized(4, u.text)
-	case 0x8c: // SHORT_BINUNICODE
+	case 'U', 0x8c: // SHORT_BINSTRING, SHORT_BINUNICODE
 		return u.sized(1, u.text)
+	case 'T', 'X': // BINSTRING, BINUNICODE
+		return u.sized(4, u.text)
+	case 0x8d: // BINUNICODE8
+		return u.sized(8, u.text)
+	case 'V': // UNICODE, whose escapes no name of a tensor needs
+		text, err := u.line()
+		return u.pushIf(text, err)
+	case 'S': // STRING, in quotes
+		_, err := u.line()
+		return u.pushIf(object{class: "str"}, err)
+	case 'C': // SHORT_BINBYTES
+		return u.sized(1, u.opaque("bytes"))
+	case 'B': // BINBYTES
+		return u.sized(4, u.opaque("bytes"))
+	case 0x8e: // BINBYTES8
+		return u.sized(8, u.opaque("bytes"))
+	case 0x96: // BYTEARRAY8
+		return u.sized(8, u.opaque("bytearray"))
+	}
+	return u.doContainer(op)
+}
+
+// doContainer executes an opcode that pushes or fills a container.
+func (u *unpickler) doContainer(op byte) error {
+	switch op {
 	case ')': // EMPTY_TUPLE
 		return u.push(tuple{})
-	case 't': // TUPLE
-		vs, err := u.popMark()
-		return u.pushIf(tuple(vs), err)
-	case 0x85, 0x86, 0x87: // TUPLE1 to TUPLE3
-		vs, err := u.popN(int(op - 0x84))
-		return u.pushIf(tuple(vs), err)
 	case ']': // EMPTY_LIST
 		return u.push(&list{})
 	case '}': // EMPTY_DICT
 		return u.push(&dict{})
+	case 0x8f: // EMPTY_SET
+		return u.push(object{class: "set"})
+	case 0x85, 0x86, 0x87: // TUPLE1 to TUPLE3
+		vs, err := u.popN(int(op - 0x84))
+		return u.pushIf(tuple(vs), err)
 	case 'a', 's': // APPEND, SETITEM
 		vs, err := u.popN(map[byte]int{'a': 1, 's': 2}[op])
 		return u.fill(vs, err)
-	case 'e', 'u': // APPENDS, SETITEMS
+	case 't', 'l', 'd', 'e', 'u', 0x90, 0x91: // those that take the values above a mark
 		vs, err := u.popMark()
-		return u.fill(vs, err)
+		switch op {
+		case 't': // TUPLE
+			return u.pushIf(tuple(vs), err)
+		case 'l': // LIST
+			return u.pushIf(&list{vs}, err)
+		case 0x91: // FROZENSET
+			return u.pushIf(object{class: "frozenset"}, err)
+		case 'd': // DICT
+			u.push(&dict{})
+		}
+		return u.fill(vs, err) // APPENDS, SETITEMS, ADDITEMS
 	}
-	return fmt.Errorf("opcode %#02x is not allowed in a state dict: %w", op, errPickle)
+	return fmt.Errorf("opcode %#02x is not one that torch.save writes: %w", op, errPickle)
+}
+
+// key reads a number on a line of its own and calls do with it.
+func (u *unpickler) key(do func(uint64) error) error {
+	text, err := u.line()
+	if err != nil {
+		return err
+	}
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return errPickle
+	}
+	return do(v)
 }
 
 // sized reads the next n bytes as a little-endian number and calls do with it.
@@ -109,16 +181,12 @@ func (u *unpickler) pushIf(v any, err error) error {
 }
 
 // fill appends vs to the list on top of the stack, or adds them as alternating keys
-// and values to the dict there.
+// and values to the dict there. The items of an inert object are dropped.
 func (u *unpickler) fill(vs []any, err error) error {
 	if err != nil {
 		return err
 	}
-	top, err := u.top()
-	if err != nil {
-		return err
-	}
-	switch c := top.(type) {
+	switch c := u.top().(type) {
 	case *list:
 		c.items = append(c.items, vs...)
 		return nil
@@ -129,6 +197,8 @@ func (u *unpickler) fill(vs []any, err error) error {
 		for i := 0; i < len(vs); i += 2 {
 			c.keys, c.values = append(c.keys, vs[i]), append(c.values, vs[i+1])
 		}
+		return nil
+	case object:
 		return nil
 	}
 	return errPickle
@@ -161,27 +231,15 @@ func (u *unpickler) stackGlobal() error {
 	return u.name(module, name)
 }
 
-// reduce executes REDUCE: it calls the global below the top with the tuple on top.
+// reduce executes REDUCE: it calls the value below the top with the tuple on top.
 func (u *unpickler) reduce() error {
 	vs, err := u.popN(2)
 	if err != nil {
 		return err
 	}
-	f, ok := vs[0].(global)
-	args, also := vs[1].(tuple)
-	if !ok || !also {
+	args, ok := vs[1].(tuple)
+	if !ok {
 		return errPickle
 	}
-	v, err := u.call(f, args)
-	return u.pushIf(v, err)
-}
-
-// persistent executes BINPERSID: the value on top is the id of an object outside the
-// pickle, here of a storage.
-func (u *unpickler) persistent() error {
-	vs, err := u.popN(1)
-	if err != nil {
-		return err
-	}
-	return u.push(persistent{vs[0]})
+	return u.call(vs[0], args)
 }

@@ -4,19 +4,21 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
+	"io"
 	"math"
 	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // A pickle is a program for a small stack machine, and in Python it can call any
-// function. This machine only constructs values. It accepts the few names that a
-// state dict refers to and returns an error for any other, so that a malicious pickle
-// cannot do harm. The memory that it allocates is bounded by the length of the
-// pickle, and it does not recurse.
+// function. This machine only constructs values: plain ones, descriptions of tensors
+// for the few calls that a state dict needs, and an inert object for every other call.
+// It never looks a name up, so that a malicious pickle cannot do harm. The memory that
+// it allocates is bounded by the length of the pickle, and it does not recurse.
 
-// Values of a pickle are nil, bool, int64, float64, string, the following types, and the
-// results of unpickler.call.
+// Values of a pickle are nil, bool, int64, float64, string and the following types.
 type (
 	tuple      []any
 	list       struct{ items []any } // used as *list, since the memo may refer to it
@@ -24,19 +26,29 @@ type (
 	global     string // "module.name"
 	persistent struct{ id any }
 	markType   struct{} // MARK, the beginning of a variable number of values
+	tensor     tuple    // the arguments of a call of rebuildTensor, as yet unchecked
+	// object takes the place of any other value. Its contents are dropped.
+	object struct {
+		class  string
+		module bool // it has the attributes of a torch.nn.Module
+	}
+)
+
+// The names that a state dict refers to, besides the classes of storages.
+const (
+	orderedDict      = "collections.OrderedDict"
+	rebuildTensor    = "torch._utils._rebuild_tensor_v2"
+	rebuildParameter = "torch._utils._rebuild_parameter"
 )
 
 // errPickle is the error for pickles that are malformed or hold something else.
 var errPickle = errors.New("the pickle is torn or not a state dict (hint: save model.state_dict() with torch.save)")
 
-// unpickler is the state of the machine. known reports whether a name is accepted.
-// call executes REDUCE.
+// unpickler is the state of the machine.
 type unpickler struct {
 	r     *bytes.Reader
 	stack []any
 	memo  map[uint64]any
-	known func(global) bool
-	call  func(f global, args tuple) (any, error)
 }
 
 // run executes the pickle up to STOP and returns its value.
@@ -102,12 +114,12 @@ func (u *unpickler) cut(from, to int) []any {
 	return vs
 }
 
-// top returns the top value, which stays on the stack.
-func (u *unpickler) top() (any, error) {
+// top returns the top value, which stays on the stack; a mark if the stack is empty.
+func (u *unpickler) top() any {
 	if len(u.stack) == 0 {
-		return nil, errPickle
+		return markType{}
 	}
-	return u.stack[len(u.stack)-1], nil
+	return u.stack[len(u.stack)-1]
 }
 
 // take reads n bytes. It compares n with the remaining bytes before it allocates.
@@ -151,14 +163,49 @@ func (u *unpickler) line() (string, error) {
 }
 
 // long reads n bytes as a two's complement number and pushes it. No bytes mean 0. The
-// two shifts extend the sign from n bytes to 64 bits.
+// two shifts extend the sign from n bytes to 64 bits. A longer number is an inert object.
 func (u *unpickler) long(n uint64) error {
 	if n > 8 {
-		return fmt.Errorf("an integer of %d bytes: %w", n, errPickle)
+		return u.opaque("int")(n)
 	}
 	v, err := u.uint(int(n))
 	shift := 64 - 8*n
 	return u.pushIf(int64(v<<shift)>>shift, err)
+}
+
+// opaque returns a function that skips n bytes and pushes an inert object of a class of
+// Python's builtins.
+func (u *unpickler) opaque(class string) func(n uint64) error {
+	return func(n uint64) error {
+		if n > uint64(u.r.Len()) {
+			return errPickle
+		}
+		u.r.Seek(int64(n), io.SeekCurrent) // cannot fail: n is at most u.r.Len()
+		return u.push(object{class: class})
+	}
+}
+
+// decimal reads a number on a line of its own and pushes it: an integer, of which
+// protocols 0 and 1 write 00 and 01 for the two truth values and add an L for long, or
+// a float.
+func (u *unpickler) decimal() error {
+	text, err := u.line()
+	if err != nil {
+		return err
+	}
+	if text == "00" || text == "01" {
+		return u.push(text == "01")
+	}
+	if v, err := strconv.ParseInt(strings.TrimSuffix(text, "L"), 10, 64); err == nil {
+		return u.push(v)
+	} else if errors.Is(err, strconv.ErrRange) {
+		return u.push(object{class: "int"})
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return errPickle
+	}
+	return u.push(v)
 }
 
 // float reads a float64 and pushes it. It is the only big-endian number of the
@@ -168,21 +215,73 @@ func (u *unpickler) float() error {
 	return u.pushIf(math.Float64frombits(bits.ReverseBytes64(v)), err)
 }
 
-// name pushes a global, or returns an error if the name is not accepted.
+// maxGlobal bounds the length of a global's name. A few bytes of a pickle can refer to a
+// long module name again and again, and each global is a new string.
+const maxGlobal = 512
+
+// name pushes a global.
 func (u *unpickler) name(module, name string) error {
-	g := global(module + "." + name)
-	if !u.known(g) {
-		return fmt.Errorf("the pickle refers to %.80q, which no state dict needs; nothing was run "+
-			"(hint: the file holds more than tensors; save model.state_dict() with torch.save, or do not trust it)", string(g))
+	if len(module)+len(name) > maxGlobal {
+		return errPickle
 	}
-	return u.push(g)
+	return u.push(global(module + "." + name))
+}
+
+// call pushes the result of calling f: a dict, the description of a tensor, or an inert
+// object.
+func (u *unpickler) call(f any, args tuple) error {
+	switch f {
+	case global(orderedDict):
+		if len(args) == 0 {
+			return u.push(&dict{})
+		}
+	case global(rebuildTensor):
+		if len(args) >= 4 { // storage, offset, shape, strides; the rest is for autograd
+			return u.push(tensor(args))
+		}
+	case global(rebuildParameter):
+		if len(args) >= 1 {
+			if t, ok := args[0].(tensor); ok {
+				return u.push(t)
+			}
+		}
+	}
+	return u.construct(f)
+}
+
+// build executes BUILD, which sets the attributes of the value below the top. They are
+// dropped, but show whether an object is a module.
+func (u *unpickler) build() error {
+	attributes, err := u.pop()
+	if err != nil {
+		return err
+	}
+	o, isObject := u.top().(object)
+	d, isDict := attributes.(*dict)
+	const first = 16 // attributes of a module, of which _parameters is the second
+	if isObject && isDict && slices.Contains(d.keys[:min(first, len(d.keys))], any("_parameters")) {
+		o.module = true
+		u.stack[len(u.stack)-1] = o
+	}
+	return nil
+}
+
+// construct pushes an inert object of the class f, or of the class of the object f.
+func (u *unpickler) construct(f any) error {
+	switch f := f.(type) {
+	case global:
+		return u.push(object{class: string(f)})
+	case object:
+		return u.push(f)
+	}
+	return errPickle
 }
 
 // put stores the value on top of the stack in the memo.
 func (u *unpickler) put(key uint64) error {
-	v, err := u.top()
-	if err != nil {
-		return err
+	v := u.top()
+	if v == any(markType{}) {
+		return errPickle
 	}
 	u.memo[key] = v
 	return nil

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -28,11 +27,20 @@ type archive struct {
 	read     int                  // total size of the entries read so far
 }
 
-// ParsePT parses a file that torch.save wrote from a state dict, or from a dict that
-// holds one under "state_dict" or "model". It executes no code from the file. It
-// checks that every tensor lies within its storage, and that the tensors together are
-// not much larger than the file.
+// ParsePT parses a file that torch.save wrote from a state dict, or from a dict in which
+// there is one. It executes no code from the file. It checks that every tensor of the
+// state dict lies within its storage, and that the tensors together are not much larger
+// than the file. Values outside the state dict are not checked.
 func ParsePT(b []byte) (*File, error) {
+	f, err := openPT(b)
+	if err == nil {
+		err = f.selectOnly()
+	}
+	return f, err
+}
+
+// openPT returns a file whose state dicts are not selected yet.
+func openPT(b []byte) (*File, error) {
 	a, err := newArchive(b)
 	if err != nil {
 		return nil, err
@@ -44,17 +52,19 @@ func ParsePT(b []byte) (*File, error) {
 	if len(pickle) > maxPickle {
 		return nil, fmt.Errorf("the pickle has %d bytes: %w", len(pickle), errPickle)
 	}
-	// The pickle constructs a dict of views. Storages are looked up while it runs.
-	u := unpickler{r: bytes.NewReader(pickle), known: knownGlobal, call: a.call}
+	u := unpickler{r: bytes.NewReader(pickle)}
 	top, err := u.run()
 	if err != nil {
 		return nil, err
 	}
-	f, err := stateDict(top)
-	if err != nil {
-		return nil, err
+	f := &File{PT: true, archive: a}
+	if d, ok := top.(*dict); ok {
+		f.search(d)
 	}
-	return f, f.bounded(len(b))
+	if len(f.states) == 0 {
+		return nil, noState(top)
+	}
+	return f, nil
 }
 
 // bounded returns an error if the tensors claim to be more than four times as large
@@ -150,45 +160,20 @@ var storageTypes = map[global]string{
 	"torch.ByteStorage": "U8", "torch.CharStorage": "I8", "torch.BoolStorage": "BOOL",
 }
 
-// The other names that a state dict may refer to.
-const (
-	orderedDict      = "collections.OrderedDict"
-	rebuildTensor    = "torch._utils._rebuild_tensor_v2"
-	rebuildParameter = "torch._utils._rebuild_parameter"
-)
-
-// knownGlobal reports whether a state dict may refer to g.
-func knownGlobal(g global) bool {
-	return storageTypes[g] != "" || g == orderedDict || g == rebuildTensor || g == rebuildParameter
-}
-
-// call constructs what calling f constructs in Python: an empty dict, or a tensor.
-func (a *archive) call(f global, args tuple) (any, error) {
-	switch {
-	case f == orderedDict && len(args) == 0:
-		return &dict{}, nil
-	case f == rebuildTensor && len(args) >= 4: // storage, offset, shape, strides; the rest is for autograd
-		return a.tensor(args)
-	case f == rebuildParameter && len(args) >= 1:
-		if v, ok := args[0].(view); ok {
-			return v, nil
-		}
-	}
-	return nil, errPickle
-}
+// maxDims is PyTorch's limit on the number of dimensions.
+const maxDims = 64
 
 // tensor constructs a tensor from the arguments of _rebuild_tensor_v2.
-func (a *archive) tensor(args tuple) (any, error) {
-	dtype, storage, err := a.storage(args[0])
+func (a *archive) tensor(t tensor) (view, error) {
+	dtype, storage, err := a.storage(t[0])
 	if err != nil {
-		return nil, err
+		return view{}, err
 	}
-	offset, ok := args[1].(int64)
-	shape, isShape := integers(args[2])
-	strides, isStrides := integers(args[3])
-	const maxDims = 64 // PyTorch's limit
+	offset, ok := t[1].(int64)
+	shape, isShape := integers(t[2])
+	strides, isStrides := integers(t[3])
 	if !ok || !isShape || !isStrides || len(shape) != len(strides) || len(shape) > maxDims {
-		return nil, errPickle
+		return view{}, errPickle
 	}
 	v := view{dtype: dtype, shape: shape, strides: strides}
 	return v, v.place(storage, offset)
@@ -238,9 +223,11 @@ func (a *archive) storage(v any) (dtype string, b []byte, err error) {
 	typ, isType := id[1].(global)
 	key, isKey := id[2].(string)
 	count, isCount := id[4].(int64)
-	dtype = storageTypes[typ]
-	if !isType || !isKey || !isCount || dtype == "" {
+	if !isType || !isKey || !isCount {
 		return "", nil, errPickle
+	}
+	if dtype = storageTypes[typ]; dtype == "" {
+		return "", nil, fmt.Errorf("its storage is a %.80q (hint: convert it to float32)", string(typ))
 	}
 	b, ok := a.storages[key]
 	if !ok { // the first of the tensors that share this storage
@@ -266,31 +253,4 @@ func integers(v any) ([]int, bool) {
 		out[i], ok = int(n), ok && isInt
 	}
 	return out, ok
-}
-
-// stateDict extracts the tensors from the value of a pickle.
-func stateDict(v any) (*File, error) {
-	d, ok := v.(*dict)
-	if !ok {
-		return nil, fmt.Errorf("the file holds no dict: %w", errPickle)
-	}
-	// Trainers save a dict in which the state dict has one of these keys.
-	for _, inner := range []string{"state_dict", "model"} {
-		if i := slices.Index(d.keys, any(inner)); i >= 0 {
-			if in, ok := d.values[i].(*dict); ok {
-				d = in
-				break
-			}
-		}
-	}
-	f := &File{PT: true, views: map[string]view{}}
-	for i, key := range d.keys {
-		name, ok := key.(string)
-		v, isTensor := d.values[i].(view)
-		if !ok || !isTensor {
-			return nil, fmt.Errorf("the entry %.60q is not a tensor: %w", fmt.Sprint(name), errPickle)
-		}
-		f.views[name] = v
-	}
-	return f, nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,12 +56,16 @@ func TestParsePT(t *testing.T) {
 
 func TestRefusesPT(t *testing.T) {
 	for file, want := range map[string]string{
-		"module.pt":   `refers to "torch.nn.modules.linear.Linear"`,
-		"expanded.pt": "does not lie in its storage of 1",
-		"list.pt":     "no dict",
-		"number.pt":   `entry "n" is not a tensor`,
-		"legacy.pt":   "not a complete file of torch.save",
-		"missing.pt":  "opening weights",
+		"module.pt":         `a pickled object of "torch.nn.modules.linear.Linear", not a state dict; nothing was run (hint: in Python, m = torch.load(p, weights_only=False); torch.save(m.state_dict(), "weights.pt"))`,
+		"module_in_dict.pt": `pickled modules instead of state dicts: net of "torch.nn.modules.linear.Linear"; nothing was run (hint: in Python, m = torch.load(p, weights_only=False)["net"]; torch.save`,
+		"object.pt":         `entry "mode" is an object of "__main__.Mode", which no state dict needs; nothing was run`,
+		"complex.pt":        `tensor "w": its storage is a "torch.ComplexFloatStorage"`,
+		"expanded.pt":       "does not lie in its storage of 1",
+		"list.pt":           "no dict",
+		"number.pt":         `entry "n" is not a tensor`,
+		"legacy.pt":         "PyTorch before 1.6",
+		"several_2.ckpt":    `4 state dicts: "others", "scale", "ckpt.model", "ckpt.ema"`,
+		"missing.pt":        "opening weights",
 	} {
 		_, err := Open(filepath.Join("testdata", file))
 		refuses(t, file, err, want)
@@ -127,6 +132,9 @@ func tensorOf(storage string, count uint32, rest string) string {
 		text("0") + text("cpu") + num(count) + "tQ" + rest + "\x89}tRs."
 }
 
+// wTensor is the opcodes of a tensor on that storage.
+var wTensor = strings.TrimSuffix(strings.TrimPrefix(tensorOf("FloatStorage", 4, num(1)+num(3)+"\x85"+num(1)+"\x85"), "\x80\x02}"+text("w")), "s.")
+
 // Pickles that would run code in Python, crash it or exhaust its memory are errors.
 func TestHostilePickles(t *testing.T) {
 	shape := func(offset, d, stride uint32) string { return num(offset) + num(d) + "\x85" + num(stride) + "\x85" }
@@ -135,12 +143,35 @@ func TestHostilePickles(t *testing.T) {
 		t.Fatalf("the pickle that the others are spoilt from: %v", err)
 	}
 	for name, c := range map[string]struct{ pickle, want string }{
-		"os.system":           {"cos\nsystem\n(" + text("touch /owned") + "tR.", `refers to "os.system"`},
-		"builtins.eval":       {"\x80\x04" + text("builtins") + text("eval") + "\x93" + text("1") + "\x85R.", `refers to "builtins.eval"`},
+		"os.system":           {"cos\nsystem\n(" + text("touch /owned") + "tR.", `pickled object of "os.system"`},
+		"builtins.eval":       {"\x80\x04" + text("builtins") + text("eval") + "\x93" + text("1") + "\x85R.", `pickled object of "builtins.eval"`},
+		"its result called":   {"cos\ngetattr\n)R)R.", `pickled object of "os.getattr"`},
+		"a function itself":   {"cos\nsystem\n.", "no dict"},
 		"INST":                {"(ios\nsystem\n.", "opcode 0x69"},
-		"NEWOBJ":              {")}\x81.", "opcode 0x81"},
+		"OBJ":                 {"(cos\nsystem\no.", "opcode 0x6f"},
+		"NEWOBJ of a number":  {num(1) + ")\x81.", "torn"},
+		"NEWOBJ_EX of two":    {"cos\nsystem\n)\x92.", "torn"},
 		"EXT1":                {"\x82\x01.", "opcode 0x82"},
-		"other persistent":    {"}" + text("w") + text("file:///etc/passwd") + "Qs.", "not a tensor"},
+		"NEXT_BUFFER":         {"\x97.", "opcode 0x97"},
+		"long name":           {"c" + strings.Repeat("m", maxGlobal) + "\nname\n.", "torn"},
+		"object as entry":     {"}" + text("w") + "cos\nsystem\n)Rs" + text("v") + wTensor + "s.", `entry "w" is an object of "os.system"`},
+		"object from memo":    {"cos\nsystem\n)Rq\x000}" + text("v") + wTensor + "s" + text("w") + "h\x00s.", `entry "w" is an object of "os.system"`},
+		"object as storage":   {"}" + text("w") + "ctorch._utils\n_rebuild_tensor_v2\n(cos\nsystem\n)R" + num(0) + "))tRs.", `tensor "w": the pickle is torn`},
+		"object as shape":     {tensorOf("FloatStorage", 4, num(0)+"cos\nsystem\n)R)"), `tensor "w": the pickle is torn`},
+		"tensor by NEWOBJ":    {"}" + text("v") + wTensor + "s" + text("w") + strings.Replace(wTensor, "tR", "t\x81", 1) + "s.", `entry "w" is an object of "torch._utils._rebuild_tensor_v2"`},
+		"object as parameter": {"}" + text("v") + wTensor + "s" + text("w") + "ctorch._utils\n_rebuild_parameter\n(cos\nsystem\n)R\x89}tRs.", `entry "w" is an object`},
+		"items of an object":  {"cos\nsystem\n)R" + text("w") + wTensor + "s.", `pickled object of "os.system"`},
+		"global as entry":     {"}" + text("v") + wTensor + "s" + text("w") + "cos\nsystem\ns.", `entry "w" is not a tensor`},
+		"a set as dict":       {"\x8f(" + text("w") + wTensor + "\x90.", `pickled object of "set"`},
+		"ADDITEMS to a tuple": {")(" + num(1) + "\x90.", "torn"},
+		"POP of nothing":      {"0.", "torn"},
+		"POP_MARK of nothing": {"1.", "torn"},
+		"GET of a word":       {"gx\n.", "torn"},
+		"INT of a word":       {"Ione\n.", "torn"},
+		"memo of a mark":      {"(q\x00.", "torn"},
+		"long bytes":          {"\x8e\xff\xff\xff\xff\xff\xff\xff\xffw", "torn"},
+		"long LONG4":          {"\x8b\xff\xff\xff\xffw", "torn"},
+		"other persistent":    {"}" + text("v") + wTensor + "s" + text("w") + text("file:///etc/passwd") + "Qs.", "not a tensor"},
 		"empty":               {"", "torn"},
 		"no value":            {".", "torn"},
 		"a mark as value":     {"(.", "torn"},
@@ -151,12 +182,12 @@ func TestHostilePickles(t *testing.T) {
 		"APPEND to a number":  {num(1) + num(2) + "a.", "torn"},
 		"missing memo":        {"h\x07.", "torn"},
 		"long string":         {"X\xff\xff\xff\x7fw", "torn"},
-		"long integer":        {"\x8a\xff" + strings.Repeat("\x01", 255) + ".", "integer of 255 bytes"},
+		"long integer":        {"\x8a\xff" + strings.Repeat("\x01", 255) + ".", `pickled object of "int"`},
 		"call of a string":    {text("w") + ")R.", "torn"},
-		"OrderedDict(…)":      {"ccollections\nOrderedDict\n" + num(1) + "\x85R.", "torn"},
-		"parameter of a dict": {"ctorch._utils\n_rebuild_parameter\n(}\x89}tR.", "torn"},
-		"itself":              {"}q\x00" + text("w") + "h\x00s.", "not a tensor"},
-		"other storage":       {tensorOf("ComplexFloatStorage", 4, shape(0, 1, 1)), "refers to"},
+		"OrderedDict(…)":      {"ccollections\nOrderedDict\n" + num(1) + "\x85R.", `pickled object of "collections.OrderedDict"`},
+		"parameter of a dict": {"ctorch._utils\n_rebuild_parameter\n(}\x89}tR.", `pickled object of "torch._utils._rebuild_parameter"`},
+		"itself":              {"}q\x00" + text("w") + "h\x00s.", "no state dict"},
+		"other storage":       {tensorOf("ComplexFloatStorage", 4, shape(0, 1, 1)), `its storage is a "torch.ComplexFloatStorage"`},
 		"storage of others":   {tensorOf("FloatStorage", 5, shape(0, 1, 1)), "16 bytes for 5 numbers"},
 		"negative storage":    {tensorOf("FloatStorage", 1<<31, shape(0, 1, 1)), "16 bytes for -"},
 		"behind the end":      {tensorOf("FloatStorage", 4, shape(2, 3, 1)), "does not lie in"},
@@ -250,12 +281,21 @@ func TestEntriesDoNotOverlap(t *testing.T) {
 	}
 }
 
+// trainerFiles returns the paths of the files of trainers.
+func trainerFiles(t testing.TB) []string {
+	files, err := filepath.Glob("testdata/*.ckpt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files to begin with", err)
+	}
+	return files
+}
+
 func FuzzParsePT(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.pt")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no files to begin with", err)
 	}
-	for _, path := range files {
+	for _, path := range append(files, trainerFiles(f)...) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)
@@ -283,17 +323,41 @@ func FuzzPickle(f *testing.F) {
 	f.Add(pickleOf(sample()))
 	f.Add("\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94" + text("w") + "\x94]\x94(K\x01M\x02\x00J\x03\x00\x00\x00G?\xf0\x00\x00\x00\x00\x00\x00e0N\x88\x85.")
 	f.Add(tensorOf("FloatStorage", 4, num(0)+num(2)+num(2)+"\x86"+num(2)+num(1)+"\x86"))
+	for _, path := range trainerFiles(f) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		a, err := newArchive(b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		pickle, err := a.entry("data.pkl")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(pickle))
+	}
 	storage := make([]byte, 16)
 	f.Fuzz(func(t *testing.T, pickle string) {
-		a := &archive{storages: map[string][]byte{"0": storage}}
-		u := unpickler{r: bytes.NewReader([]byte(pickle)), known: knownGlobal, call: a.call}
-		var v any
-		var err error
-		fuzztest.Read(t, len(pickle), func() { v, err = u.run() })
-		if err != nil {
-			return
-		}
-		if file, err := stateDict(v); err == nil {
+		u := unpickler{r: bytes.NewReader([]byte(pickle))}
+		file := &File{PT: true, archive: &archive{bytes: storage, storages: map[string][]byte{"0": storage}}}
+		fuzztest.Read(t, len(pickle), func() {
+			v, err := u.run()
+			if d, ok := v.(*dict); ok && err == nil {
+				file.search(d)
+			} else if err == nil && noState(v) == nil {
+				t.Error("no error for a pickle without a state dict")
+			}
+		})
+		for _, s := range file.States() {
+			if len(s.Names) == 0 || strings.Count(s.Path, ".") > maxKeys*maxKey {
+				t.Errorf("a state dict %q of %d tensors", s.Path, len(s.Names))
+			}
+			file.Rest(s)
+			if file.Select(s) != nil {
+				continue
+			}
 			for _, n := range file.Names() {
 				if x, err := file.Float64(n); err == nil && len(x) > len(storage) {
 					t.Errorf("%d numbers of a storage of %d bytes", len(x), len(storage))
@@ -303,12 +367,93 @@ func FuzzPickle(f *testing.F) {
 	})
 }
 
+// Files of trainers, with their contents according to PyTorch (testdata/trainers.py): objects
+// of many classes and tensors of any kind next to the state dicts, in four protocols.
+func TestStates(t *testing.T) {
+	b, err := os.ReadFile("testdata/trainers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected map[string]struct {
+		States map[string]map[string][]float64
+		Rest   []string
+	}
+	if err := json.Unmarshal(b, &expected); err != nil || len(expected) < 7 {
+		t.Fatal(len(expected), err)
+	}
+	for file, want := range expected {
+		b, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parseFile(file, b)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		found := 0
+		for _, s := range f.States() {
+			tensors, ok := want.States[s.Path]
+			if !ok {
+				continue
+			}
+			if found++; found == 1 {
+				if rest := f.Rest(s); !slices.Equal(rest, want.Rest) {
+					t.Errorf("%s: besides %s there are %q, want %q", file, s.Path, rest, want.Rest)
+				}
+			}
+			if err := f.Select(s); err != nil || len(f.Names()) != len(tensors) || !slices.Equal(s.Names, f.Names()) {
+				t.Errorf("%s: %s has %v, %v", file, s.Path, f.Names(), err)
+			}
+			for name, values := range tensors {
+				if got, err := f.Float64(name); err != nil || !slices.Equal(got, values) {
+					t.Errorf("%s: %s of %s is %v, %v, want %v", file, name, s.Path, got, err, values)
+				}
+			}
+		}
+		if found != len(want.States) {
+			t.Errorf("%s: %d of %d state dicts found", file, found, len(want.States))
+		}
+	}
+}
+
+// A few bytes of a pickle can refer to the same long value again and again. Neither memory
+// nor time may grow with the product.
+func TestRepeatedReferences(t *testing.T) {
+	const n = 1 << 12
+	many := "(" + strings.Repeat("K\x01", n) + "tq\x00" // a tuple of n ones, in the memo
+	shapes := many + "}" + text("w") + wTensor + "s"
+	for i := range n {
+		shapes += text(fmt.Sprint(i)) + "ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x00h\x00tRs"
+	}
+	key := text(strings.Repeat("k", maxKey)) // a chain of dicts under long keys
+	deep := "}" + strings.Repeat(key+"}", n) + text("w") + wTensor + strings.Repeat("s", n+1)
+	wide := "\x8c\xfa" + strings.Repeat("m", 250) + "q\x01" + text("n") + "q\x02" + strings.Repeat("h\x01h\x02\x93", n)
+	for name, p := range map[string]string{"shapes": shapes + ".", "deep": deep + ".", "names": wide + "."} {
+		b := archiveOf(t, p, zip.Store)
+		fuzztest.Read(t, len(b), func() {
+			f, err := openPT(b)
+			if err == nil {
+				err = f.selectOnly()
+			}
+			if err == nil || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
 // The encodings of numbers in a pickle, written by hand from Python's pickletools.
 func TestPickleNumbers(t *testing.T) {
 	for p, want := range map[string]any{
 		"K\xff.": int64(255), "M\x01\x02.": int64(513), "J\xff\xff\xff\xff.": int64(-1), "\x8a\x00.": int64(0),
 		"\x8a\x01\x80.": int64(-128), "\x8a\x06\x00\x00\x00\x00\x00\x01.": int64(1 << 40),
 		"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f.": int64(math.MaxInt64), "G\xc0\x04\x00\x00\x00\x00\x00\x00.": -2.5,
+		"I17\n.": int64(17), "I01\n.": true, "I00\n.": false, "L-5L\n.": int64(-5), "F1.5\n.": 1.5, "I99999999999999999999\n.": object{class: "int"},
+		"\x8b\x02\x00\x00\x00\x01\x01.": int64(257), "\x8a\x09\x01\x02\x03\x04\x05\x06\x07\x08\x09N0.": object{class: "int"},
+		"Vword\n.": "word", "U\x02ab.": "ab", "T\x02\x00\x00\x00ab.": "ab", "\x8d\x02\x00\x00\x00\x00\x00\x00\x00ab.": "ab", "S'ab'\n.": object{class: "str"},
+		"C\x02ab.": object{class: "bytes"}, "B\x02\x00\x00\x00ab.": object{class: "bytes"}, "\x96\x02\x00\x00\x00\x00\x00\x00\x00ab.": object{class: "bytearray"},
+		"K\x01p300\nK\x020g300\n.": int64(1), "K\x01(0.": int64(1), "K\x01(K\x021.": int64(1), "(K\x01\x91.": object{class: "frozenset"},
 		"N.": nil, "\x88.": true, "\x89.": false, "X\x02\x00\x00\x00\xc3\xa9.": "é", "K\x01q\x05K\x020h\x05.": int64(1),
 	} {
 		u := unpickler{r: bytes.NewReader([]byte(p))}

@@ -37,6 +37,10 @@ type Sidecar struct {
 	Data  string `json:"data"`              // fingerprint of the data set
 	Split string `json:"split" text:"free"` // how validation clips were chosen
 
+	// Notes say what was chosen among the contents of a published file and what was left
+	// out. Those who read the checkpoint show them to their user.
+	Notes []string `json:"notes,omitempty"`
+
 	SHA256 string `json:"sha256"` // of the file of tensors
 	// Files maps the other files of a finished run to their SHA-256. Only the sidecar
 	// of the last weights has it.

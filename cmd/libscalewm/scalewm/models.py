@@ -3,18 +3,24 @@
 import math
 import os
 import sys
+import warnings
 
 import numpy as np
 
 from ._abi import Handle, call
 
 
-def load(path, *, threads=0):
+def load(path, *, threads=0, key=None):
     """Loads a checkpoint: the folder written by `scalewm train`, or a PyTorch checkpoint's with weights.pt and config.json.
 
-    `threads` is the number of threads; 0 means one per core. Returns a `Model`.
+    `threads` is the number of threads; 0 means one per core. `key` names the model in a file with several,
+    such as "ema_state_dict". A warning says what else is in such a file, and which tensors are not the
+    model's. Returns a `Model`.
     """
-    return Model(path, threads)
+    model = Model(path, threads, key)
+    for note in model._about["notes"]:
+        warnings.warn(f"{model.path}: {note}", stacklevel=2)
+    return model
 
 
 class Model(Handle):
@@ -32,8 +38,8 @@ class Model(Handle):
     accepts such a model. Copies and pickles load the checkpoint again, and fail if it has changed.
     """
 
-    def __init__(self, path, threads=0):
-        self._source = {"path": os.path.abspath(str(path)), "threads": threads}
+    def __init__(self, path, threads=0, key=None):
+        self._source = {"path": os.path.abspath(str(path)), "key": key or "", "threads": threads}
         self._open()
 
     def _open(self):

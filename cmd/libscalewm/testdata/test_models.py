@@ -33,6 +33,28 @@ def rows(folder):
     return cell["result"]["rows"]
 
 
+class TestTrainers(unittest.TestCase):
+    """A checkpoint of Lightning with a moving average (model/lewm/testdata/trainer.py)."""
+
+    path = Path(__file__).resolve().parents[3] / "model/lewm/testdata/trainer"
+
+    def test_key(self):
+        with self.assertRaisesRegex(scalewm.Error, "--key NAME: state_dict, ema.weights"):
+            scalewm.load(self.path)
+        found = {}
+        for key, other, left in ("state_dict", "ema.weights", r"actor \(1\), knots \(1\)"), ("ema.weights", "state_dict", r"n_averaged \(1\)"):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                model = scalewm.load(self.path, key=key)
+            self.assertEqual([w.filename for w in said], [__file__] * 2)
+            self.assertRegex(str(said[0].message), f"read {key}; not read: {other}$")
+            self.assertRegex(str(said[1].message), f"left out .*: {left}$")
+            black = np.zeros((1, 8, 8, 3), np.uint8)
+            found[model.weights] = model.encode(black).tobytes()
+            self.assertEqual(pickle.loads(pickle.dumps(model)).encode(black).tobytes(), found[model.weights])
+        self.assertEqual(len(set(found.values())), 2)
+
+
 @unittest.skipUnless((HERE / "scale").exists(), "make test-python trains a model")
 class TestModel(unittest.TestCase):
     kind, method, over = "lewm", "scale", np.sum
