@@ -100,9 +100,15 @@ func refuses(t *testing.T, name string, err error, want string) {
 // float32 numbers.
 func archiveOf(t testing.TB, pickle string, method uint16) []byte {
 	t.Helper()
+	return archiveWith(t, pickle, method, 4)
+}
+
+// archiveWith is archiveOf with a storage of count numbers.
+func archiveWith(t testing.TB, pickle string, method uint16, count int) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for name, text := range map[string]string{"data.pkl": pickle, "data/0": strings.Repeat("\x00\x00\x80\x3f", 4)} {
+	for name, text := range map[string]string{"data.pkl": pickle, "data/0": strings.Repeat("\x00\x00\x80\x3f", count)} {
 		h := zip.FileHeader{Name: "archive/" + name, Method: method, UncompressedSize64: uint64(len(text)),
 			CompressedSize64: uint64(len(text)), CRC32: crc32.ChecksumIEEE([]byte(text))}
 		w, err := z.CreateRaw(&h)
@@ -221,6 +227,9 @@ func TestBoundedPT(t *testing.T) {
 	}
 	f, _ := ParsePT(b)
 	refuses(t, "a smaller file", f.bounded(3000), "more than four times")
+	large := strings.ReplaceAll(p+".", num(4), num(4000))
+	_, err := ParsePT(archiveWith(t, large, zip.Store, 4000))
+	refuses(t, "larger tensors", err, "more than four times")
 }
 
 // Files that WritePT writes are read back.
@@ -426,10 +435,11 @@ func TestRepeatedReferences(t *testing.T) {
 	for i := range n {
 		shapes += text(fmt.Sprint(i)) + "ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x00h\x00tRs"
 	}
-	key := text(strings.Repeat("k", maxKey)) // a chain of dicts under long keys
-	deep := "}" + strings.Repeat(key+"}", n) + text("w") + wTensor + strings.Repeat("s", n+1)
-	wide := "\x8c\xfa" + strings.Repeat("m", 250) + "q\x01" + text("n") + "q\x02" + strings.Repeat("h\x01h\x02\x93", n)
-	for name, p := range map[string]string{"shapes": shapes + ".", "deep": deep + ".", "names": wide + "."} {
+	deep := "}" + strings.Repeat(text(strings.Repeat("k", 100))+"}", n) + text("w") + wTensor + strings.Repeat("s", n+1)
+	long := "X\x00\x00\x01\x00" + strings.Repeat("k", 1<<16)
+	wide := "}" + long + "}" + strings.Repeat(text("k")+"]s", n) + text("w") + wTensor + "ss"
+	names := "}" + text("w") + long + "q\x010" + text("n") + "q\x020" + strings.Repeat("h\x01h\x02\x930", n) + "Ns"
+	for name, p := range map[string]string{"shapes": shapes + ".", "deep": deep + ".", "wide": wide + ".", "names": names + "."} {
 		b := archiveOf(t, p, zip.Store)
 		fuzztest.Read(t, len(b), func() {
 			f, err := openPT(b)
@@ -440,6 +450,9 @@ func TestRepeatedReferences(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
+	}
+	if ones := make(tuple, maxDims+1); isLarge(tensor{nil, nil, tuple{int64(1), int64(1)}, nil}) || !isLarge(tensor{nil, nil, ones, nil}) {
+		t.Error("a shape of more axes than PyTorch has is read to its end")
 	}
 }
 
