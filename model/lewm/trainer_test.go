@@ -1,12 +1,15 @@
 package lewm
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/model"
 	"scalewm/model/weights"
 )
@@ -160,4 +163,37 @@ func TestLoadOfLightning(t *testing.T) {
 	if len(hashes) != 2 {
 		t.Errorf("hashes %v", hashes)
 	}
+}
+
+// No names of tensors make Read panic, loop or return an error without a hint.
+func FuzzNames(f *testing.F) {
+	const mark, root = "action_encoder.patch_embed.weight", "encoder.embeddings.cls_token"
+	f.Add(mark+" "+root, "")
+	f.Add("model."+mark+" model."+root+" ema._orig_mod."+mark+" ema."+root+" actor.w", "ema")
+	f.Add(mark+" "+root+" a."+mark+" a."+root+" a.a."+mark+" a.a."+root, "a.a")
+	config, err := os.ReadFile("testdata/trainer/config.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, names, key string) {
+		var ts []weights.Tensor
+		for _, name := range strings.Fields(names) {
+			if utf8.ValidString(name) && name != "__metadata__" {
+				ts = append(ts, weights.Tensor{Name: name, F32: []float32{1}})
+			}
+		}
+		var b bytes.Buffer
+		if err := weights.Write(&b, nil, ts); err != nil {
+			t.Fatal(err)
+		}
+		file, err := weights.Parse(b.Bytes())
+		if err != nil { // two tensors of one name
+			return
+		}
+		fuzztest.Read(t, b.Len(), func() {
+			if _, err := model.Read(file, &weights.Sidecar{Kind: weights.Published, Config: config}, key); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("%q, key %q: %v", names, key, err)
+			}
+		})
+	})
 }

@@ -103,7 +103,7 @@ func locate(path string) (string, error) {
 	for _, e := range entries {
 		name := e.Name()
 		ours := name == ResumeName || name != FileName && filepath.Ext(name) == filepath.Ext(FileName) && there[SidecarOf(name)]
-		if !ours && slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(name, end) }) {
+		if !ours && !e.IsDir() && slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(name, end) }) {
 			found = append(found, name)
 		}
 	}

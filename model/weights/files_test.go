@@ -216,6 +216,9 @@ func TestPublishedNames(t *testing.T) {
 			put(t, filepath.Join(dir, ResumeName), safe.Bytes())
 			put(t, filepath.Join(dir, "best.safetensors"), safe.Bytes())
 			put(t, filepath.Join(dir, "best.json"), []byte(`{}`))
+			if err := os.Mkdir(filepath.Join(dir, "sharded.ckpt"), 0o755); err != nil {
+				t.Fatal(err)
+			}
 			for _, from := range []string{dir, path} {
 				f, s, err := Load(from)
 				if err != nil || f.PT != (format == "torch.save") || len(f.Names()) != 3 || s.Kind != Published {

@@ -451,7 +451,7 @@ func TestRepeatedReferences(t *testing.T) {
 			}
 		})
 	}
-	if ones := make(tuple, maxDims+1); isLarge(tensor{nil, nil, tuple{int64(1), int64(1)}, nil}) || !isLarge(tensor{nil, nil, ones, nil}) {
+	if ones := slices.Repeat(tuple{int64(1)}, maxDims+1); isLarge(tensor{nil, nil, tuple{int64(1), int64(1)}, nil}) || !isLarge(tensor{nil, nil, ones, nil}) {
 		t.Error("a shape of more axes than PyTorch has is read to its end")
 	}
 }
