@@ -58,7 +58,7 @@ func (d *d4rl) collect() error {
 	for _, name := range slices.Sorted(maps.Keys(root.Sets())) {
 		switch {
 		case strings.HasPrefix(name, "next_"):
-			s.note("%s is left out: it repeats the next row", visible(name))
+			s.note("%s is left out: it repeats the next row", hdf5.Quoted(name))
 		case slices.Contains(d4rlMarks, name):
 			s.note("%s says where episodes end and is not a column", name)
 		default:

@@ -171,10 +171,10 @@ func (l *listing) openGroup(header uint64, most int) (*listing, error) {
 func (l *listing) contents() string {
 	var groups, sets []string
 	for _, name := range slices.Sorted(maps.Keys(l.groups)) {
-		groups = append(groups, visible(name)+"/")
+		groups = append(groups, Quoted(name)+"/")
 	}
 	for _, d := range l.sets {
-		text := visible(d.name)
+		text := Quoted(d.name)
 		if d.fault() == "" {
 			text += fmt.Sprintf(" %s %v", cmp.Or(d.dtype(), "bytes"), d.dims)
 		}
@@ -192,8 +192,8 @@ func (l *listing) contents() string {
 	return strings.Join(append(groups, sets...), ", ")
 }
 
-// visible returns a name for messages. One that no column can have is quoted.
-func visible(name string) string {
+// Quoted returns a name for messages. One that no column can have is quoted.
+func Quoted(name string) string {
 	if NameFault(name) != "" {
 		return strconv.Quote(name)
 	}
