@@ -82,7 +82,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
-	if pos[0] == "info" || pos[0] == "check" {
+	if pos[0] != "convert" {
 		if err := convert.Recognise(pos[1]); err != nil {
 			return err
 		}

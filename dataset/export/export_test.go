@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"scalewm/dataset"
 	"scalewm/dataset/convert"
 	"scalewm/dataset/hdf5"
@@ -199,6 +201,15 @@ func TestTablesOfLeRobot(t *testing.T) {
 	}
 	if files, err := os.ReadDir(filepath.Join(dir, "data/chunk-000")); err != nil || len(files) != len(lengths) {
 		t.Errorf("tables %v, %v; want one for each episode", files, err)
+	}
+	type indices struct {
+		Index   int64 `parquet:"index"`
+		Episode int64 `parquet:"episode_index"`
+		Frame   int64 `parquet:"frame_index"`
+	}
+	rows, err := parquet.ReadFile[indices](filepath.Join(dir, "data/chunk-000/file-002.parquet"))
+	if want := (indices{6, 2, 1}); err != nil || len(rows) != 7 || rows[1] != want {
+		t.Errorf("rows %v, %v; want 7, the second %v", rows, err, want)
 	}
 	f := back(t, dir)
 	if got, want := bytesOf(t, f, "int64"), bytesOf(t, src, "int64"); !bytes.Equal(got, want) {

@@ -61,6 +61,31 @@ func TestChunksOfZarr(t *testing.T) {
 	}
 }
 
+// Columns of all types that h5py writes, float16 and other byte orders among them, have
+// the numbers that the reader returns.
+func TestTypes(t *testing.T) {
+	src := open(t, "../hdf5/testdata/types.h5")
+	s := Job{In: "types.h5", Note: func(string) {}}.describe(src, formats[0])
+	at := src.Episodes()[0]
+	e, err := s.read(t.Context(), src, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, c := range s.columns {
+		seen[s.stored[i].DType] = true
+		want, err := src.Read(c.Name, at.Offset, at.Offset+at.Len)
+		if got := numbers(c.DType, e.values[i]); err != nil || !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
+			t.Errorf("%s is %v, want %v, %v", c.Name, got, want, err)
+		}
+	}
+	for _, dtype := range []string{"float16", "int16", "uint64"} {
+		if !seen[dtype] {
+			t.Errorf("the fixture has no %s", dtype)
+		}
+	}
+}
+
 // Nesting levels of lists of lists, by the definition of Parquet
 // (https://github.com/apache/parquet-format/blob/master/README.md#nested-encoding).
 func TestRepetition(t *testing.T) {

@@ -52,8 +52,6 @@ func createTable(path string, fields []field, pandas string) (*table, error) {
 		}
 	}
 	schema := parquet.NewSchema("schema", root)
-	// The smallest and largest picture in the header of a page would be larger than
-	// any reader expects.
 	options := []parquet.WriterOption{schema, parquet.Compression(&parquet.Snappy), parquet.DataPageStatistics(false)}
 	t := &table{fields: fields, leaves: make([][]parquet.Value, len(fields))}
 	for _, f := range fields {
@@ -63,7 +61,11 @@ func createTable(path string, fields []field, pandas string) (*table, error) {
 		}
 		column, _ := schema.Lookup(path...)
 		t.columns = append(t.columns, column.ColumnIndex)
-		options = append(options, parquet.SkipPageBounds(path...))
+		// Bounds are for searches by index. Those of pictures would be larger than any
+		// reader expects, and NaN is neither the smallest nor the largest.
+		if f.leaf.Type().Kind() != parquet.Int64 {
+			options = append(options, parquet.SkipPageBounds(path...))
+		}
 	}
 	if pandas != "" {
 		options = append(options, parquet.KeyValueMetadata("pandas", pandas))

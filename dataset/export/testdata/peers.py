@@ -98,6 +98,8 @@ def with_lerobot(c, export, fps):
         image = x["observation.image"]
         c.check(image.dtype == torch.float32 and image.shape[0] == 3, f"the frame of row {row} is {image.dtype} {image.shape}")
         c.same("pixels", row, (image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy())
+    one = LeRobotDataset("local/export", root=export, episodes=[2])
+    c.check(len(one) == c.lengths[2] and int(one[0]["index"]) == c.ends[1], f"episode 2 alone: {one}")
     # torch.tensor widens integers: the other numbers are compared as the table has them.
     table = d.hf_dataset.with_format("arrow")[:]
     names = {"observation.state": "proprio"}
