@@ -119,8 +119,8 @@ new_venv() {
   "$python" -m venv "$1"
 }
 
-# fetch_peers installs exactly the packages of the lock file. One of them is available only
-# as source, so setuptools, which builds it, is locked too and installed first.
+# fetch_peers installs exactly the packages of the lock file. Some of them are available only
+# as source, so setuptools, which builds them, is locked too and installed first.
 fetch_peers() {
   peers_here && return
   new_venv "$fetched/peers"
@@ -128,6 +128,18 @@ fetch_peers() {
   "${pip[@]}" -r <(grep '^setuptools==' "$lock")
   "${pip[@]}" --no-build-isolation -r "$lock"
   cp "$lock" "$fetched/peers/complete"
+}
+
+# fetch_lerobot installs lerobot for the Python of the peers, in a folder of its own: it needs
+# another version of datasets than they do.
+lerobot_lock=$here/lerobot.lock
+lerobot_here() { cmp -s "$lerobot_lock" "$fetched/peers-lerobot/complete"; }
+fetch_lerobot() {
+  lerobot_here && return
+  rm -rf "$fetched/peers-lerobot"
+  "$fetched/peers/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --target "$fetched/peers-lerobot" -r "$lerobot_lock"
+  cp "$lerobot_lock" "$fetched/peers-lerobot/complete"
 }
 
 # fetch_python installs the locked packages that the Python package and its tests import.
@@ -179,6 +191,7 @@ announce() {
       ;;
     peers)
       peers_here || printf '  %-32s %6s MB  to third_party/fetched/peers: %s\n' "Python packages" 4000 "the $(grep -c '^[^#]' "$lock") of third_party/peers.lock"
+      lerobot_here || printf '  %-32s %6s MB  to third_party/fetched/peers-lerobot: %s\n' "Python packages" 45 "the $(grep -c '^[^#]' "$lerobot_lock") of third_party/lerobot.lock"
       ;;
     esac
   )
@@ -212,7 +225,10 @@ base)
   fetch_wheels
   stamp_headers
   ;;
-peers) fetch_peers ;;
+peers)
+  fetch_peers
+  fetch_lerobot
+  ;;
 python) fetch_python ;;
 cuda)
   fetch_wheels

@@ -70,7 +70,7 @@ func newMachine(t *testing.T, uid, installed string) machine {
 	t.Helper()
 	root := t.TempDir()
 	m := machine{root: root, log: filepath.Join(root, "log")}
-	for _, f := range []string{"setup.sh", "manifest.toml", "peers.lock"} {
+	for _, f := range []string{"setup.sh", "manifest.toml", "peers.lock", "lerobot.lock"} {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
@@ -260,18 +260,20 @@ func TestPeersWantTheirPython(t *testing.T) {
 	if out, code, _ := m.setup(t, "peers"); code != 1 || !strings.Contains(out, "peers.lock is for Python 3.11 on Linux x86-64") {
 		t.Errorf("exit %d, printed %q", code, out)
 	}
-	lock, err := os.ReadFile("peers.lock")
-	if err != nil {
-		t.Fatal(err)
+	for name, folder := range map[string]string{"peers.lock": "peers", "lerobot.lock": "peers-lerobot"} {
+		lock, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(m.root, "third_party/fetched", folder, "complete"), string(lock))
 	}
-	writeFile(t, filepath.Join(m.root, "third_party/fetched/peers/complete"), string(lock))
 	if out, code, _ := m.setup(t, "peers"); out != "" || code != 0 {
 		t.Errorf("with the lock installed: exit %d, printed %q", code, out)
 	}
 }
 
-// The lock file has every peer of the manifest in its version, and each line has one
-// version and one hash.
+// The lock file has every peer of the manifest in its version, and each line of it and of
+// lerobot's has one version and one hash.
 func TestLockHasThePeers(t *testing.T) {
 	var m manifest
 	if _, err := toml.DecodeFile("manifest.toml", &m); err != nil {
@@ -281,9 +283,18 @@ func TestLockHasThePeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lerobot, err := os.ReadFile("lerobot.lock")
+	if err != nil {
+		t.Fatal(err)
+	}
 	spelling := strings.NewReplacer("-", "_", ".", "_")
 	versions := map[string]string{}
 	line := regexp.MustCompile(`^([A-Za-z0-9._-]+)==(\S+) --hash=sha256:[0-9a-f]{64}\n$`)
+	for l := range strings.Lines(string(lerobot)) {
+		if !strings.HasPrefix(l, "#") && !line.MatchString(l) {
+			t.Errorf("no locked package: %q", l)
+		}
+	}
 	for l := range strings.Lines(string(lock)) {
 		if f := line.FindStringSubmatch(l); f != nil {
 			versions[spelling.Replace(strings.ToLower(f[1]))] = f[2]

@@ -18,13 +18,14 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/convert"
+	"scalewm/dataset/export"
 	"scalewm/dataset/hdf5"
 	"scalewm/eval/pipeline"
 )
 
 func init() {
-	register(verb{name: "data", args: "info|check|convert F.h5", summary: "describe, verify or convert a data set (.h5, .npz, LeRobot, Zarr, Minari, DINO-WM, ...)",
-		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data check tworoom.h5 --against published\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
+	register(verb{name: "data", args: "info|check|convert|export F.h5", summary: "describe, verify, convert or export a data set (.h5, .npz, LeRobot, Zarr, Minari, DINO-WM, ...)",
+		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data check tworoom.h5 --against published\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5\nscalewm data export tworoom.h5 --to lerobot --out tworoom", run: runData})
 }
 
 // checkChild is the environment variable that marks the process that reads a file for
@@ -32,15 +33,16 @@ func init() {
 // error message of the parent.
 const checkChild = "SCALEWM_CHECK_CHILD"
 
-// runData runs one of three actions on data sets. Flags that only apply to convert
-// are usage errors with the others.
+// runData runs one of four actions on data sets. Flags that only apply to one are usage
+// errors with the others.
 //
 // info prints what the file contains. check reads all of it and prints the problems
 // it finds, with exitFailed if there are any; with --against it compares instead. convert writes a new file and describes
 // it; it does not resume, and removes an unfinished file when it is interrupted.
+// export writes a folder, in the same way.
 func runData(ctx context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print the result as one JSON object")
-	out := c.String("out", "", "convert: `file` to write")
+	out := c.String("out", "", "convert: `file` to write; export: folder")
 	frames := c.String("frames", "", "convert: `name` of the camera whose videos or pictures are the frames, if there are several")
 	columns, drop := switches{}, stringList{}
 	c.Var(columns, "column", "convert: call the column OLD of the source NEW, as `NEW=OLD`; may be repeated")
@@ -50,21 +52,25 @@ func runData(ctx context.Context, c *command, args []string) error {
 	actions := c.OneOf("actions", "convert: `whether` the action of a row is taken in it or led to it: auto (as the layout has it), leaving or leading", string(convert.Auto), string(convert.Leaving), string(convert.Leading))
 	filter := c.String("filter", "deflate", "convert: compression `filter` of the frames: deflate (readable everywhere), zstd or none")
 	to := c.OneOf("against", "check: compare it with this `set` instead: published (the paper's data) or none", "none", "published")
+	format := c.OneOf("to", "export: `format` of the folder: lerobot, zarr or npz", export.Formats()...)
+	fps := c.Positive("fps", 10, "export --to lerobot: `rows` per second")
 	task := c.String("task", "", "check --against: `name` of the task, if the file does not record it")
 	pos, err := c.parse(args, 2, math.MaxInt)
 	if err != nil {
 		return err
 	}
-	if pos[0] != "convert" {
-		if len(pos) > 2 {
-			return usagef("unexpected argument %q", pos[2])
-		}
-		if err := c.noEffect("with data "+pos[0], "out", "frames", "column", "drop", "fit", "size", "actions", "filter"); err != nil {
-			return err
-		}
+	if pos[0] != "convert" && len(pos) > 2 {
+		return usagef("unexpected argument %q", pos[2])
 	}
-	if pos[0] != "check" {
-		if err := c.noEffect("with data "+pos[0], "against", "task"); err != nil {
+	// The flags of each action that others do not have.
+	for _, of := range []struct {
+		actions string
+		flags   []string
+	}{{"convert", []string{"frames", "column", "drop", "fit", "size", "actions", "filter"}}, {"export", []string{"to", "fps"}}, {"convert export", []string{"out"}}, {"check", []string{"against", "task"}}} {
+		if slices.Contains(strings.Fields(of.actions), pos[0]) {
+			continue
+		}
+		if err := c.noEffect("with data "+pos[0], of.flags...); err != nil {
 			return err
 		}
 	}
@@ -92,8 +98,10 @@ func runData(ctx context.Context, c *command, args []string) error {
 		}
 		return dataConvert(ctx, c, convert.Job{In: pos[1:], Out: *out, Frames: *frames, Columns: columns, Drop: drop,
 			Fit: convert.Fit(*fit), Size: *size, Actions: convert.Alignment(*actions), Filter: f}, *asJSON)
+	case "export":
+		return dataExport(ctx, c, export.Job{In: pos[1], Out: *out, To: *format, FPS: *fps}, *asJSON)
 	}
-	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert"}))
+	return usagef("data: unknown action %q%s (info, check, convert or export)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert", "export"}))
 }
 
 // fileInfo is the output of `data info --json`.
