@@ -125,7 +125,7 @@ func (s *dset) decodeChunk(index int, dst []byte) error {
 	if err := s.tryChunk(index, dst); err != nil {
 		first := s.origin(index)[0]
 		err = fmt.Errorf("chunk %d (rows %d to %d): %w", index, first, min(first+s.chunk[0], s.dims[0])-1, err)
-		return hinted(err, "the file is damaged, fetch or make it again")
+		return hinted(err, damaged)
 	}
 	return nil
 }

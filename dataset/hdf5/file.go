@@ -26,7 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,7 +123,7 @@ func (h *File) open() error {
 	}
 	size := st.Size() - super.base
 	h.in = io.NewSectionReader(h.f, super.base, size)
-	if h.list, err = openListing(h.path, super, newCursor(h.in, size)); err != nil {
+	if h.list, err = openListing(h.path, super, newCursor(h.in, size), maxSets); err != nil {
 		return err
 	}
 	return h.load(size)
@@ -194,7 +193,7 @@ const maxEpisodes = 1 << 22
 func (h *File) readIndex(byName map[string]description, name string, size int64) ([]float64, error) {
 	d, ok := byName[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no %s (hint: the layout is that of docs/dataset-format.md; this file has %s)", name, strings.Join(slices.Sorted(maps.Keys(byName)), ", "))
+		return nil, fmt.Errorf("there is no %s (hint: the layout is that of docs/dataset-format.md; this file has %s)", name, h.list.contents())
 	}
 	if len(d.dims) != 1 || d.dtype() == "" {
 		return nil, fmt.Errorf("%s is not a list of numbers", name)
@@ -234,7 +233,7 @@ func (h *File) addColumn(d description, size int64) (skipped string, err error) 
 	}
 	if d.name == pixelsName {
 		if dt != "uint8" || len(d.dims) != 4 || d.dims[1] != d.dims[2] || d.dims[1] < 1 || d.dims[1] > MaxFrameSize || d.dims[3] != 3 {
-			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, edge, edge, 3) with an edge of 1 to %d pixels", dt, d.dims, MaxFrameSize)
+			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, edge, edge, 3) with an edge of 1 to %d pixels (hint: `scalewm data convert` makes them so)", dt, d.dims, MaxFrameSize)
 		}
 		h.frameSize = int(d.dims[1])
 		h.pixels = s

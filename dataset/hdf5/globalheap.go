@@ -14,6 +14,7 @@ import (
 // of size 0.
 func verifyStrings(c *cursor, attributes [][]byte) error {
 	const variableLength = 9
+	h := heap{c, map[uint64]map[uint32][]byte{}}
 	for _, b := range attributes {
 		typ, data, err := attributeParts(b)
 		if err != nil {
@@ -29,7 +30,7 @@ func verifyStrings(c *cursor, attributes [][]byte) error {
 			if binary.LittleEndian.Uint32(data) == 0 {
 				continue
 			}
-			if err := findHeapObject(c, addr, object); err != nil {
+			if _, err := h.object(addr, object); err != nil {
 				return fmt.Errorf("a string of its attributes, object %d of the global heap at byte %d: %w (hint: the file is damaged, fetch or make it again)", object, addr, err)
 			}
 		}
@@ -64,32 +65,56 @@ func attributeParts(b []byte) (typ, data []byte, err error) {
 	return b[ends[0]:ends[1]], b[ends[2]:], nil
 }
 
-// findHeapObject looks for an object in a collection and checks all objects on the way. An
-// object is a header of 16 bytes and its value, padded to 8 bytes. Number 0 is the
-// free space, whose size includes its header.
-func findHeapObject(c *cursor, addr uint64, object uint32) error {
+// heap has the collections of the global heap that were read so far, by address: their
+// objects by number.
+type heap struct {
+	c    *cursor
+	read map[uint64]map[uint32][]byte
+}
+
+// object returns an object of a collection.
+func (h heap) object(addr uint64, number uint32) ([]byte, error) {
+	objects, ok := h.read[addr]
+	if !ok {
+		var err error
+		if objects, err = readCollection(h.c, addr); err != nil {
+			return nil, err
+		}
+		h.read[addr] = objects
+	}
+	b, ok := objects[number]
+	if !ok {
+		return nil, errors.New("it does not exist")
+	}
+	return b, nil
+}
+
+// readCollection reads a collection and checks all its objects. An object is a header
+// of 16 bytes and its value, padded to 8 bytes. Number 0 is the free space, whose size
+// includes its header, and is not returned.
+func readCollection(c *cursor, addr uint64) (map[uint32][]byte, error) {
 	head, err := c.readSigned(addr, 16, "GCOL")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b, err := c.read(addr, binary.LittleEndian.Uint64(head[8:]))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	found := false
+	objects := map[uint32][]byte{}
 	for b = b[min(16, len(b)):]; len(b) >= 16; {
-		number, n := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint64(b[8:])
-		if number != 0 && n <= c.size {
-			n = 16 + (n+7)/8*8
+		number, size := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint64(b[8:])
+		n := size
+		if number != 0 && size <= c.size {
+			n = 16 + (size+7)/8*8
 		}
 		if n < 16 || n > uint64(len(b)) {
-			return errors.New("an object extends past the end of the heap")
+			return nil, errors.New("an object extends past the end of the heap")
 		}
-		found = found || uint32(number) == object
+		if number != 0 {
+			objects[uint32(number)] = b[16 : 16+size]
+		}
 		b = b[n:]
 	}
-	if !found || object == 0 {
-		return errors.New("it does not exist")
-	}
-	return nil
+	return objects, nil
 }

@@ -36,7 +36,7 @@ func describe(c *cursor, name string, addr uint64) (description, error) {
 // readType accepts integers, IEEE floats and enums of integers. Any other class has
 // no dtype, and its column is skipped.
 func (d *description) readType(b []byte) error {
-	const enum = 8
+	const enum, sequence = 8, 9
 	if len(b) < 8 {
 		return errHeader
 	}
@@ -54,6 +54,9 @@ func (d *description) readType(b []byte) error {
 		if want := map[int][2]byte{2: {5, 10}, 4: {8, 23}, 8: {11, 52}}[d.elem]; want != [2]byte{b[13], b[15]} {
 			d.class = -1
 		}
+	case sequence:
+		// Kind 0 is a sequence, 1 a string. Its base type follows.
+		d.isBytes = b[1]&15 == 0 && len(b) >= 16 && int(b[8]&15) == classInteger && b[9]&8 == 0 && binary.LittleEndian.Uint32(b[12:]) == 1
 	case enum:
 		members := int(b[1]) | int(b[2])<<8
 		elem := d.elem

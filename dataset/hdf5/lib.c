@@ -1,5 +1,6 @@
 #include "lib.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,9 +64,36 @@ hid_t sw_open(const char *path) {
   return f;
 }
 
-long long sw_links(hid_t file) {
-  H5G_info_t info;
-  return H5Gget_info(file, &info) < 0 ? -1 : (long long)info.nlinks;
+hid_t sw_group(hid_t file, unsigned long long header) { return H5Oopen_by_addr(file, header); }
+
+int sw_close_group(hid_t group) { return H5Oclose(group); }
+
+typedef struct { char *names; size_t n; long long count, most; } name_list;
+
+/* add_name is called for each link of a group. */
+static herr_t add_name(hid_t group, const char *name, const H5L_info_t *link, void *data) {
+  name_list *l = data;
+  size_t n = strlen(name) + 1;
+  (void)group, (void)link;
+  if (l->count == l->most || l->n + n > 64 << 20) return -1;
+  char *grown = realloc(l->names, l->n + n);
+  if (!grown) return -1;
+  memcpy(grown + l->n, name, n);
+  l->names = grown;
+  l->n += n;
+  l->count++;
+  return 0;
+}
+
+long long sw_names(hid_t group, long long most, char **names) {
+  name_list l = {NULL, 0, 0, most};
+  if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, add_name, &l) < 0) {
+    sw_note();
+    free(l.names);
+    return -1;
+  }
+  *names = l.names;
+  return l.count;
 }
 
 /* describe_type sets class, size, sign and byte order of an element type. Types
@@ -89,6 +117,11 @@ static int describe_type(hid_t t, sw_dataset *d) {
       H5Tclose(base);
     }
     return 0;
+  }
+  if (d->kind == H5T_VLEN) {
+    hid_t base = H5Tget_super(t);
+    d->is_bytes = base >= 0 && H5Tget_class(base) == H5T_INTEGER && H5Tget_size(base) == 1 && H5Tget_sign(base) == H5T_SGN_NONE;
+    if (base >= 0) H5Tclose(base);
   }
   if (d->kind == H5T_INTEGER) d->is_signed = H5Tget_sign(t) == H5T_SGN_2;
   if (d->kind == H5T_INTEGER || d->kind == H5T_FLOAT) d->big_endian = H5Tget_order(t) == H5T_ORDER_BE;
@@ -127,7 +160,9 @@ static int describe_storage(hid_t id, hid_t type, sw_dataset *d) {
   if (rc == 0 && d->layout == H5D_CHUNKED && H5Pget_chunk(p, SW_MAX_DIMS, chunk) != d->ndims) rc = -1;
   for (int i = 0; i < d->ndims; i++) d->chunk[i] = chunk[i];
   H5D_fill_value_t defined;
-  if (rc == 0 && d->elem <= sizeof d->fill && H5Pfill_value_defined(p, &defined) >= 0 && defined == H5D_FILL_VALUE_USER_DEFINED)
+  /* The fill value of other types could have pointers in it. */
+  int numeric = d->kind == H5T_INTEGER || d->kind == H5T_FLOAT;
+  if (rc == 0 && numeric && d->elem <= sizeof d->fill && H5Pfill_value_defined(p, &defined) >= 0 && defined == H5D_FILL_VALUE_USER_DEFINED)
     rc = H5Pget_fill_value(p, type, d->fill) < 0 ? -1 : 0;
   H5Pclose(p);
   return rc;
@@ -157,10 +192,10 @@ static herr_t refuse(const char *pf, const char *pg, const char *cf, const char 
 }
 
 /* follow sets the address of the target of a soft link. HDF5 fails on cycles. */
-static int follow(hid_t file, sw_dataset *d) {
+static int follow(hid_t group, const char *name, sw_dataset *d) {
   H5O_info_t info;
   hid_t p = H5Pcreate(H5P_LINK_ACCESS);
-  int rc = p >= 0 && H5Pset_elink_cb(p, refuse, NULL) >= 0 ? H5Oget_info_by_name(file, d->name, &info, p) : -1;
+  int rc = p >= 0 && H5Pset_elink_cb(p, refuse, NULL) >= 0 ? H5Oget_info_by_name2(group, name, &info, H5O_INFO_BASIC, p) : -1;
   if (p >= 0) H5Pclose(p);
   H5Eclear2(H5E_DEFAULT);
   if (rc >= 0) d->header = info.addr;
@@ -168,25 +203,23 @@ static int follow(hid_t file, sw_dataset *d) {
 }
 
 /* other is set before each step to what the entry is if that step ends here. */
-int sw_describe(hid_t file, long long i, sw_dataset *d) {
+int sw_describe(hid_t group, const char *name, sw_dataset *d) {
   H5L_info_t link;
   H5O_info_t info;
   memset(d, 0, sizeof *d);
   d->id = -1;
-  ssize_t n = H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, d->name, SW_MAX_NAME, H5P_DEFAULT);
-  if (n < 0) return -1;
-  d->other = "an entry with a name of 256 bytes or more";
-  if (n >= SW_MAX_NAME) return 0;
-  if (H5Lget_info(file, d->name, &link, H5P_DEFAULT) < 0) return -1;
+  if (H5Lget_info(group, name, &link, H5P_DEFAULT) < 0) return -1;
   d->other = "a link to another file";
   if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT) return 0;
   d->other = "a soft link to nothing in this file";
-  if (link.type == H5L_TYPE_SOFT && follow(file, d) < 0) return 0;
+  if (link.type == H5L_TYPE_SOFT && follow(group, name, d) < 0) return 0;
   if (link.type == H5L_TYPE_HARD) d->header = link.u.address;
-  if (H5Oget_info_by_name(file, d->name, &info, H5P_DEFAULT) < 0) return -1;
-  d->other = info.type == H5O_TYPE_GROUP ? "a group" : "not a data set";
+  /* Only basic facts: others would be read from structures that are not verified. */
+  if (H5Oget_info_by_name2(group, name, &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0) return -1;
+  d->group = info.type == H5O_TYPE_GROUP;
+  d->other = d->group ? "a group" : "not a data set";
   if (info.type != H5O_TYPE_DATASET) return 0;
-  d->id = H5Dopen2(file, d->name, H5P_DEFAULT);
+  d->id = H5Dopen2(group, name, H5P_DEFAULT);
   if (d->id < 0) return -1;
   hid_t type = H5Dget_type(d->id);
   if (type < 0) return -1;
@@ -201,9 +234,9 @@ int sw_describe(hid_t file, long long i, sw_dataset *d) {
   return 1;
 }
 
-int sw_attrs(hid_t file) {
+int sw_attrs(hid_t group) {
   H5O_info_t info;
-  return H5Oget_info(file, &info) < 0 ? -1 : (int)info.num_attrs;
+  return H5Oget_info2(group, &info, H5O_INFO_NUM_ATTRS) < 0 ? -1 : (int)info.num_attrs;
 }
 
 /* read_string returns a copy of a string attribute, of fixed or variable length,
@@ -231,8 +264,21 @@ static int read_string(hid_t a, hid_t type, char **value) {
   return 1;
 }
 
-int sw_attr(hid_t file, int i, char *name, int nname, char **value) {
-  hid_t a = H5Aopen_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT);
+/* read_number writes a single number as text, as sw_attr does. */
+static int read_number(hid_t a, int is_float, char **value) {
+  long long whole = 0;
+  double real = 0;
+  if (H5Aread(a, is_float ? H5T_NATIVE_DOUBLE : H5T_NATIVE_LLONG, is_float ? (void *)&real : (void *)&whole) < 0) return SW_UNREADABLE;
+  *value = malloc(32);
+  if (is_float)
+    snprintf(*value, 32, "%.17g", real);
+  else
+    snprintf(*value, 32, "%lld", whole);
+  return 2;
+}
+
+int sw_attr(hid_t group, int i, char *name, int nname, char **value) {
+  hid_t a = H5Aopen_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT);
   if (a < 0) {
     sw_note();
     return -1;
@@ -241,8 +287,11 @@ int sw_attr(hid_t file, int i, char *name, int nname, char **value) {
   hid_t type = H5Aget_type(a), space = H5Aget_space(a);
   if (H5Aget_name(a, nname, name) < 0 || type < 0 || space < 0)
     rc = -1;
-  else if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1)
-    rc = read_string(a, type, value);
+  else if (H5Sget_simple_extent_npoints(space) == 1) {
+    H5T_class_t kind = H5Tget_class(type);
+    if (kind == H5T_STRING) rc = read_string(a, type, value);
+    if (kind == H5T_INTEGER || kind == H5T_FLOAT) rc = read_number(a, kind == H5T_FLOAT, value);
+  }
   if (rc < 0) sw_note();
   if (type >= 0) H5Tclose(type);
   if (space >= 0) H5Sclose(space);

@@ -11,10 +11,14 @@ package hdf5
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -63,11 +67,14 @@ type filterInfo struct {
 	params []uint32
 }
 
-// description is the description of one HDF5 data set of the root group, by libhdf5 or,
-// if that cannot open it, by describe.
+// description is the description of one HDF5 data set, by libhdf5 or, if that cannot
+// open it, by describe.
 type description struct {
-	name             string
-	class            int
+	name  string
+	class int
+	// isBytes is set for sequences of variable length of unsigned bytes, of which
+	// references into the global heap are stored.
+	isBytes          bool
 	isBool, signed   bool
 	bigEndian        bool
 	elem             int
@@ -103,32 +110,37 @@ const (
 	filterZstd     = 32015
 )
 
-// listing is everything that libhdf5 reports about an open file.
+// listing is everything that libhdf5 reports about a group of an open file.
 type listing struct {
 	superblock
-	file C.hid_t
+	// id is the open group, or the open file for its root group.
+	id C.hid_t
 	// own reads the file for data sets that libhdf5 cannot open.
-	own   *cursor
-	sets  []description
-	attrs map[string]string
+	own  *cursor
+	sets []description
+	// groups has the addresses of the object headers of the groups in this one.
+	groups map[string]uint64
+	attrs  map[string]string
+	// numbers has the attributes that are single numbers.
+	numbers map[string]string
 	// nonColumns has the entries that are not data sets, and attributes that are not
 	// strings, with what they are.
 	nonColumns map[string]string
 }
 
-// openListing opens a file with libhdf5 and lists its root group. own reads the same
-// file, from its superblock on.
-func openListing(path string, s superblock, own *cursor) (*listing, error) {
-	l := &listing{superblock: s, attrs: map[string]string{}, nonColumns: map[string]string{}, own: own}
+// openListing opens a file with libhdf5 and lists its root group, of up to most
+// entries. own reads the same file, from its superblock on.
+func openListing(path string, s superblock, own *cursor, most int) (*listing, error) {
+	l := &listing{superblock: s, own: own}
 	err := withLib(func() error {
 		p := C.CString(path)
 		defer C.free(unsafe.Pointer(p))
-		if l.file = C.sw_open(p); l.file < 0 {
+		if l.id = C.sw_open(p); l.id < 0 {
 			return libError()
 		}
-		err := l.fill()
+		err := l.fill(most)
 		if err != nil {
-			C.sw_close(l.file)
+			C.sw_close(l.id)
 		}
 		return err
 	})
@@ -138,62 +150,163 @@ func openListing(path string, s superblock, own *cursor) (*listing, error) {
 	return l, nil
 }
 
+// openGroup opens and lists a group of the same file by the address of its header. The
+// caller has verified its metadata.
+func (l *listing) openGroup(header uint64, most int) (*listing, error) {
+	g := &listing{superblock: l.superblock, own: l.own}
+	err := withLib(func() error {
+		if g.id = C.sw_group(l.id, C.ulonglong(header)); g.id < 0 {
+			return libError()
+		}
+		err := g.fill(most)
+		if err != nil {
+			g.release()
+		}
+		return err
+	})
+	return g, err
+}
+
+// contents lists groups and data sets for messages, the first dozen of each.
+func (l *listing) contents() string {
+	var groups, sets []string
+	for _, name := range slices.Sorted(maps.Keys(l.groups)) {
+		groups = append(groups, Quoted(name)+"/")
+	}
+	for _, d := range l.sets {
+		text := Quoted(d.name)
+		if d.fault() == "" {
+			text += fmt.Sprintf(" %s %v", cmp.Or(d.dtype(), "bytes"), d.dims)
+		}
+		sets = append(sets, text)
+	}
+	const most = 12
+	for _, list := range []*[]string{&groups, &sets} {
+		if n := len(*list); n > most {
+			*list = append((*list)[:most], fmt.Sprintf("%d more", n-most))
+		}
+	}
+	if groups == nil && sets == nil {
+		return "nothing"
+	}
+	return strings.Join(append(groups, sets...), ", ")
+}
+
+// Quoted returns a name for messages. One that no column can have is quoted.
+func Quoted(name string) string {
+	if NameFault(name) != "" {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// release closes a group and its data sets. The caller holds the lock.
+func (l *listing) release() {
+	for _, d := range l.sets {
+		if d.id >= 0 {
+			C.sw_close_dataset(d.id)
+		}
+	}
+	C.sw_close_group(l.id)
+}
+
 // maxName is the longest name of a column, in bytes.
-const maxName = C.SW_MAX_NAME - 1
+const maxName = 255
 
 // maxSets bounds the entries of a root group. Published files have fewer than 50.
 const maxSets = 4096
 
-// fill lists the data sets and the attributes of the root group. The caller holds the
-// lock.
-func (l *listing) fill() error {
-	n := int(C.sw_links(l.file))
-	if n < 0 || n > maxSets {
-		return fmt.Errorf("the root group has %d entries", n)
+// names returns the names of the entries of a group, in alphabetical order. The caller
+// holds the lock.
+func (l *listing) names(most int) ([]string, error) {
+	var list *C.char
+	n := int(C.sw_names(l.id, C.longlong(most), &list))
+	defer C.free(unsafe.Pointer(list))
+	if n < 0 {
+		return nil, fmt.Errorf("listing a group of at most %d entries: %w", most, libError())
 	}
-	for i := range n {
-		var d C.sw_dataset
-		switch rc := C.sw_describe(l.file, C.longlong(i), &d); {
-		case rc == 1:
-			g := goDescribed(&d)
-			if g.offset != undefAddr {
-				// libhdf5 reports the position in the file, and ours count from the
-				// superblock.
-				g.offset -= uint64(l.base)
-			}
-			l.sets = append(l.sets, g)
-		case rc == 0:
-			name := C.GoString(&d.name[0])
-			// The name may have been truncated, and two truncated names may be equal.
-			if len(name) == maxName {
-				name = fmt.Sprintf("%s (entry %d)", name, i)
-			}
-			l.nonColumns[name] = C.GoString(d.other)
-		// libhdf5 failed before it knew where the object is, or our parser does not
-		// apply.
-		case rc < 0 && (d.header == 0 || !l.parsable):
-			return libError()
-		case rc < 0:
-			why, name := libError(), C.GoString(&d.name[0])
-			own, err := describe(l.own, name, uint64(d.header))
-			if errors.Is(err, errChecksum) {
-				return fmt.Errorf("column %s: %w", name, err)
-			} else if err != nil {
-				return fmt.Errorf("%s: %w", name, why)
-			}
-			l.sets = append(l.sets, own)
+	names, at := make([]string, n), unsafe.Pointer(list)
+	for i := range names {
+		names[i] = C.GoString((*C.char)(at))
+		at = unsafe.Add(at, len(names[i])+1)
+	}
+	return names, nil
+}
+
+// fill lists the data sets, groups and attributes of a group. The caller holds the
+// lock.
+func (l *listing) fill(most int) error {
+	l.attrs, l.numbers, l.nonColumns, l.groups = map[string]string{}, map[string]string{}, map[string]string{}, map[string]uint64{}
+	names, err := l.names(most)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if len(name) > maxName {
+			l.nonColumns[fmt.Sprintf("%s (entry %d)", name[:maxName], i)] = "an entry with a name of 256 bytes or more"
+			continue
+		}
+		if err := l.describe(name); err != nil {
+			return err
 		}
 	}
-	if n = int(C.sw_attrs(l.file)); n < 0 {
+	return l.fillAttributes()
+}
+
+// describe adds an entry of the group. The caller holds the lock.
+func (l *listing) describe(name string) error {
+	var d C.sw_dataset
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	switch rc := C.sw_describe(l.id, c, &d); {
+	case rc == 1:
+		g := goDescribed(name, &d)
+		if g.offset != undefAddr {
+			// libhdf5 reports the position in the file, and ours count from the
+			// superblock.
+			g.offset -= uint64(l.base)
+		}
+		l.sets = append(l.sets, g)
+	case rc == 0:
+		l.nonColumns[name] = C.GoString(d.other)
+		if d.group != 0 {
+			l.groups[name] = uint64(d.header)
+		}
+	// libhdf5 failed before it knew where the object is, or our parser does not
+	// apply.
+	case d.header == 0 || !l.parsable:
+		return libError()
+	default:
+		why := libError()
+		own, err := describe(l.own, name, uint64(d.header))
+		if errors.Is(err, errChecksum) {
+			return fmt.Errorf("column %s: %w", name, err)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", name, why)
+		}
+		l.sets = append(l.sets, own)
+	}
+	return nil
+}
+
+// fillAttributes lists the attributes of the group. The caller holds the lock.
+func (l *listing) fillAttributes() error {
+	n := int(C.sw_attrs(l.id))
+	if n < 0 {
 		return libError()
 	}
 	for i := range n {
 		var name [256]C.char
 		var value *C.char
-		switch rc := C.sw_attr(l.file, C.int(i), &name[0], C.int(len(name)), &value); {
+		rc := C.sw_attr(l.id, C.int(i), &name[0], C.int(len(name)), &value)
+		text := C.GoString(value)
+		C.free(unsafe.Pointer(value))
+		switch {
 		case rc == 1:
-			l.attrs[C.GoString(&name[0])] = C.GoString(value)
-			C.free(unsafe.Pointer(value))
+			l.attrs[C.GoString(&name[0])] = text
+		case rc == 2:
+			l.numbers[C.GoString(&name[0])] = text
+			fallthrough
 		case rc == 0:
 			l.nonColumns["attribute "+C.GoString(&name[0])] = "not a single string"
 		case rc < 0:
@@ -209,9 +322,9 @@ func (l *listing) fill() error {
 }
 
 // goDescribed converts a description from C.
-func goDescribed(d *C.sw_dataset) description {
+func goDescribed(name string, d *C.sw_dataset) description {
 	g := description{
-		name: C.GoString(&d.name[0]), class: int(d.kind), isBool: d.is_bool != 0, signed: d.is_signed != 0,
+		name: name, class: int(d.kind), isBytes: d.is_bytes != 0, isBool: d.is_bool != 0, signed: d.is_signed != 0,
 		bigEndian: d.big_endian != 0, elem: int(d.elem), layout: int(d.layout), external: d.external != 0,
 		offset: uint64(d.offset), header: uint64(d.header), id: d.id,
 	}
@@ -236,7 +349,7 @@ func goDescribed(d *C.sw_dataset) description {
 // close closes the file and everything that is open in it.
 func (l *listing) close() error {
 	return withLib(func() error {
-		if C.sw_close(l.file) < 0 {
+		if C.sw_close(l.id) < 0 {
 			return libError()
 		}
 		return nil

@@ -13,13 +13,12 @@
 #define SW_MAX_DIMS 8
 #define SW_MAX_FILTERS 8
 #define SW_MAX_PARAMS 16
-#define SW_MAX_NAME 256
 
-/* sw_dataset describes a data set of the root group. Arrays have ndims, nfilters
-   and nparams[i] valid elements. */
+/* sw_dataset describes a data set. Arrays have ndims, nfilters and nparams[i] valid
+   elements. */
 typedef struct {
-  char name[SW_MAX_NAME];
   int kind;         /* H5T_class_t of the element, or of the base of an enum */
+  int is_bytes;     /* sequence of variable length of unsigned bytes */
   int is_bool;      /* enum with the members FALSE and TRUE */
   int is_signed, big_endian;
   unsigned long long elem; /* bytes of an element */
@@ -36,6 +35,7 @@ typedef struct {
   unsigned params[SW_MAX_FILTERS][SW_MAX_PARAMS];
   unsigned char fill[64]; /* fill value, zeros if none is defined */
   hid_t id;         /* the open data set, or -1 */
+  int group;        /* the entry is a group */
   const char *other; /* what the entry is if it is not a data set */
 } sw_dataset;
 
@@ -56,21 +56,26 @@ void sw_no_locks(hid_t fapl);
 
 /* sw_open opens a file for reading. */
 hid_t sw_open(const char *path);
-/* sw_links returns the number of entries of the root group. */
-long long sw_links(hid_t file);
-/* sw_describe describes entry i of the root group, in alphabetical order. It
-   returns 1 for a data set, which stays open, and 0 for anything else, with what
-   it is in other. On failure, name and header are set if they are known: header
-   is 0 otherwise. Soft links are followed within the file. */
-int sw_describe(hid_t file, long long i, sw_dataset *d);
-/* sw_attrs returns the number of attributes of the root group. */
-int sw_attrs(hid_t file);
-/* sw_attr copies attribute i of the root group. It returns 1 if that is a single
-   string, with a copy in *value that the caller frees; 0 if it is anything else;
-   SW_UNREADABLE if its value cannot be read; and -1 if the library does not know
-   its type. */
+/* sw_group opens the group whose object header is at an address of the file. */
+hid_t sw_group(hid_t file, unsigned long long header);
+int sw_close_group(hid_t group);
+/* sw_names lists the entries of a group; a file counts as its root group. It
+   returns their number and, in *names, their names, each with its NUL, which the
+   caller frees. More than most entries, or 64 MB of names, are an error. */
+long long sw_names(hid_t group, long long most, char **names);
+/* sw_describe describes an entry of a group. It returns 1 for a data set, which
+   stays open, and 0 for anything else, with what it is in other. On failure,
+   header is set if it is known, and 0 otherwise. Soft links are followed within
+   the file. */
+int sw_describe(hid_t group, const char *name, sw_dataset *d);
+/* sw_attrs returns the number of attributes of a group. */
+int sw_attrs(hid_t group);
+/* sw_attr copies attribute i of a group. It returns 1 if that is a single string
+   and 2 if it is a single number, with the text in *value, which the caller frees;
+   0 if it is anything else; SW_UNREADABLE if its value cannot be read; and -1 if
+   the library does not know its type. */
 #define SW_UNREADABLE (-2)
-int sw_attr(hid_t file, int i, char *name, int nname, char **value);
+int sw_attr(hid_t group, int i, char *name, int nname, char **value);
 
 /* sw_chunk_size returns the stored size of the chunk that begins at element at,
    or 0 if it was never written. */
