@@ -32,6 +32,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	theirs, err := filepath.Abs("../../dataset/convert/testdata/hdf5")
+	if err != nil {
+		t.Fatal(err)
+	}
 	self, err := exec.LookPath("scalewm")
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +45,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TINY", tiny)
+			e.Setenv("THEIRS", theirs)          // HDF5 files of other programs
 			e.Setenv("BIN", filepath.Dir(self)) // the folder with this program and no other one
 			return nil
 		},

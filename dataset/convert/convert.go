@@ -1,7 +1,7 @@
 // Package convert makes data sets from recordings in other layouts. The table layouts
 // in layout.go lists them: each has a reader in a file of its own. A [Job] is one
 // conversion. HDF5 files of our own layout are rewritten with our chunks and
-// checksums. Known layouts that only other programs read are recognised, and the error
+// checksums (hdf5own.go). Known layouts that only other programs read are recognised, and the error
 // names the lines that convert them.
 //
 // A reader delivers the rows of one episode at a time, by the names that they have in
@@ -16,7 +16,6 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,6 +81,8 @@ type rows struct {
 	arrays map[string]array
 	// alignment is that of the actions; "" is Leaving.
 	alignment Alignment
+	// attrs are attributes of the source that the data set keeps.
+	attrs map[string]string
 	// leftOut has a message for everything in the source that is not in arrays.
 	leftOut []string
 }
@@ -97,9 +98,6 @@ func (j Job) Run(ctx context.Context) error {
 		defer r.close()
 		return j.write(ctx, r)
 	}
-	if err := j.plain(); err != nil {
-		return fmt.Errorf("converting %s: %w", j.In[0], err)
-	}
 	src, err := hdf5.Open(j.In[0])
 	if err != nil {
 		return err
@@ -111,17 +109,9 @@ func (j Job) Run(ctx context.Context) error {
 	return hdf5.Convert(ctx, src, j.Out, j.Filter, j.Progress)
 }
 
-// plain returns an error if the user asked for a change that a copy of an HDF5 file
-// does not make.
-func (j *Job) plain() error {
-	if j.Frames != "" || len(j.Columns)+len(j.Drop)+j.Size > 0 || j.fits() || j.Actions == Leading {
-		return errors.New("--frames, --column, --drop, --fit, --size and --actions do not apply to an HDF5 file of our layout (hint: leave them out)")
-	}
-	return nil
-}
-
-// open opens an input in one of the layouts. It returns nil for HDF5 of our own
-// layout, and for what nothing here reads: the reader of HDF5 then returns the error.
+// open opens an input in one of the layouts. It returns nil for HDF5 files of which an
+// exact copy is right, and for what nothing here reads: hdf5.Open then returns the
+// error.
 func (j *Job) open(ctx context.Context) (recording, error) {
 	in, err := openInput(j.In)
 	if err != nil {
@@ -132,7 +122,7 @@ func (j *Job) open(ctx context.Context) (recording, error) {
 	case l == nil && in.isDir:
 		return nil, fmt.Errorf("the folder has none of the layouts that are known here (hint: those are %s; is it the folder above or below?)", layoutNames())
 	case l == nil:
-		return nil, nil
+		return openOwn(in, j)
 	case l.open == nil:
 		return nil, fmt.Errorf("it has the layout %s, which other programs read (hint: %s)", l.name, l.instead(j.In[0]))
 	}

@@ -17,7 +17,8 @@ type episode struct {
 	// edge is that of the frames.
 	edge int
 	data hdf5.EpisodeData
-	// attrs are attributes of the data set that result from the first episode.
+	// attrs are attributes of the data set: those of the source, and what has become of
+	// the frames.
 	attrs map[string]string
 	// notes has a message for everything that was left out or changed.
 	notes []string
@@ -87,6 +88,9 @@ func (j *Job) take(r rows) (e episode, err error) {
 			e.columns = append(e.columns, envs.Column{Name: name, DType: a.dtype, Width: a.width(), Matrix: a.width() == 1 && len(a.shape) > 1})
 		}
 	}
+	e.attrs = map[string]string{}
+	maps.Copy(e.attrs, r.attrs)
+	maps.Copy(e.attrs, j.fitted.attrs)
 	return e, nil
 }
 
@@ -124,7 +128,7 @@ func (j *Job) rename(arrays map[string]array, notes *[]string) (map[string]array
 }
 
 // listed lists the names of arrays for messages.
-func listed(arrays map[string]array) string {
+func listed[T any](arrays map[string]T) string {
 	if len(arrays) == 0 {
 		return "no arrays"
 	}

@@ -124,7 +124,6 @@ func (j *Job) frames(e *episode, a array) error {
 	if colours == 1 {
 		e.notes = append(e.notes, "its frames are grey; all three colours have that value")
 	}
-	e.attrs = j.fitted.attrs
 	return nil
 }
 

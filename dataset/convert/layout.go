@@ -34,6 +34,10 @@ var layouts = []layout{
 	{name: "LeRobot", is: func(in *input) bool { return in.has("meta/info.json") }, open: openLeRobot},
 	{name: "stable-worldmodel's folder", is: func(in *input) bool { return in.has("ep_len.npz") }, open: openFolder},
 	{name: "Lance", is: func(in *input) bool { return in.has("_versions") || in.any("*.lance") }, instead: insteadOfLance},
+	{name: "Minari", is: isMinari, open: openMinari},
+	{name: "Minari's Arrow storage", is: isMinariArrow, instead: insteadOfMinariArrow},
+	{name: "D4RL", is: isD4RL, open: openD4RL},
+	{name: "robomimic", is: isRobomimic, open: openRobomimic},
 	{name: "RLDS", is: func(in *input) bool { return in.any("*.tfrecord*") || in.any("*/*.tfrecord*") }, instead: insteadOfRLDS},
 	{name: "OGBench", is: isOGBench, open: openOGBench},
 	{name: "Dreamer's episodes", is: isDreamer, open: openDreamer},
@@ -72,6 +76,8 @@ type input struct {
 	// members has the names of the arrays in the first .npz file, once npz has read
 	// them.
 	members map[string]bool
+	// names has the names in the root group of an HDF5 file, once hdf5 has read them.
+	names *hdf5Names
 }
 
 // openInput lists the input.

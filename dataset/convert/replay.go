@@ -15,19 +15,26 @@ type replayStep struct {
 	first, last, zero bool
 }
 
-// replaySteps returns the flags of a file's rows. Without flags a file is one episode.
+// replayMarks are the arrays with the flags of rows.
+var replayMarks = []string{"is_first", "is_last", "step_type"}
+
+// replaySteps returns the flags of a file's rows.
 func replaySteps(path string) ([]replayStep, error) {
-	names := []string{"is_first", "is_last", "step_type", "action"}
-	arrays, err := readNPZ(path, func(name string) bool { return slices.Contains(names, name) }, &[]string{})
+	arrays, err := readNPZ(path, func(name string) bool { return name == "action" || slices.Contains(replayMarks, name) }, &[]string{})
 	if err != nil {
 		return nil, err
 	}
+	return replayStepsOf(arrays)
+}
+
+// replayStepsOf returns the flags of rows. Without flags they are one episode.
+func replayStepsOf(arrays map[string]array) ([]replayStep, error) {
 	action, ok := arrays["action"]
 	if !ok {
 		return nil, errors.New("it has no array action (hint: is it a file of another program?)")
 	}
 	steps := make([]replayStep, action.rows())
-	for _, name := range names[:3] {
+	for _, name := range replayMarks {
 		if a, ok := arrays[name]; ok && (a.rows() != len(steps) || a.width() != 1) {
 			return nil, fmt.Errorf("its array %s has the shape %v for %d rows (hint: is the file complete?)", name, a.shape, len(steps))
 		}
