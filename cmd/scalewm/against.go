@@ -45,7 +45,7 @@ type setComparison struct {
 // dataAgainst compares a data set with the published one of its task: counts, lengths,
 // moments and ranges of columns, solved starts, evaluation sets. It does not judge.
 func dataAgainst(ctx context.Context, c *command, path, task string, asJSON bool) error {
-	f, err := hdf5.Open(path)
+	f, err := recognised(path)
 	if err != nil {
 		return err
 	}

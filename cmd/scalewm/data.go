@@ -68,11 +68,6 @@ func runData(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
-	if pos[0] == "info" || pos[0] == "check" {
-		if err := convert.Recognise(pos[1]); err != nil {
-			return err
-		}
-	}
 	switch pos[0] {
 	case "info":
 		return dataInfo(c, pos[1], *asJSON)
@@ -135,7 +130,7 @@ type fileColumn struct {
 // describeFile reads everything that `data info` prints. It reads frames only as far
 // as the fingerprint needs them.
 func describeFile(path string) (fileInfo, error) {
-	f, err := hdf5.Open(path)
+	f, err := recognised(path)
 	if err != nil {
 		return fileInfo{}, err
 	}
@@ -225,7 +220,7 @@ type checkResult struct {
 // a checkResult.
 func dataCheck(ctx context.Context, c *command, path string) error {
 	r := checkResult{File: path, Problems: []string{}, Notes: []string{}}
-	f, err := hdf5.Open(path)
+	f, err := recognised(path)
 	if err != nil {
 		r.Error = err.Error()
 		return c.printJSON(r)
@@ -248,6 +243,14 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 		r.Notes = append(r.Notes, note)
 	}
 	return c.printJSON(r)
+}
+
+// recognised opens a data set, or returns an error that names its layout.
+func recognised(path string) (*hdf5.File, error) {
+	if err := convert.Recognise(path); err != nil {
+		return nil, err
+	}
+	return hdf5.Open(path)
 }
 
 // checkInChild runs `data check` in a child process and reports its outcome. The
