@@ -149,7 +149,7 @@ func TestHDF5ThatCannotBeConverted(t *testing.T) {
 		{"minari.hdf5", Job{}, "several cameras (hint: --frames NAME, one of image, wrist)"},
 		{"minari_short.hdf5", Job{Frames: "image"}, "it has 3 observations and 1 actions"},
 		{"d4rl_state.hdf5", Job{}, "reading it as D4RL: it has no frames"},
-		{"d4rl_torn.hdf5", Job{}, "its actions has 8 rows, and there are 9 frames"},
+		{"d4rl_torn.hdf5", Job{}, "its column actions has 8 rows, and there are 9 frames"},
 		{"replay_unclear.hdf5", Job{}, "--actions leading or --actions leaving"},
 		{"robomimic.hdf5", Job{}, "several cameras (hint: --frames NAME, one of agentview_image, wrist_image)"},
 		{"robomimic_total.hdf5", Job{Frames: "agentview_image"}, "there are 9, and its attribute total is 10"},

@@ -172,7 +172,7 @@ func (s *hdf5Sets) expect(n int) error {
 	for _, name := range slices.Sorted(maps.Keys(s.sets)) {
 		shape := s.sets[name].Shape()
 		if shape[0] != n && (len(shape) > 1 || name == "action" || name == "actions") {
-			return fmt.Errorf("its %s has %d rows, and there are %d frames (hint: is the file complete?)", name, shape[0], n)
+			return fmt.Errorf("its column %s has %d rows, and there are %d frames (hint: is the file complete?)", name, shape[0], n)
 		} else if shape[0] != n {
 			delete(s.sets, name)
 			s.note("%s is left out: it has %d rows, and there are %d frames", name, shape[0], n)
