@@ -70,6 +70,9 @@ func runData(ctx context.Context, c *command, args []string) error {
 		if slices.Contains(strings.Fields(of.actions), pos[0]) {
 			continue
 		}
+		if err := c.noEffect("with data "+pos[0], of.flags...); err != nil {
+			return err
+		}
 	}
 	switch pos[0] {
 	case "info":
