@@ -27,6 +27,9 @@ type CheckReport struct {
 	More int
 	// Notes are observations that are not errors.
 	Notes []string
+	// Alignment says whether actions belong to their rows; nil if there is a problem that
+	// comes first.
+	Alignment *Alignment
 }
 
 // OK reports whether no problem was found.
@@ -47,7 +50,8 @@ func (r *CheckReport) add(format string, args ...any) {
 //   - index columns that disagree with the episodes;
 //   - actions that are not finite. The last action of an episode may be NaN, since no
 //     row shows its result;
-//   - frames, or columns that show the world, that never change.
+//   - frames, or columns that show the world, that never change;
+//   - actions that belong to another row, if nothing else is wrong (Alignment).
 //
 // Rows that share a cause make one problem. The returned error is that of ctx only.
 // progress may be nil.
@@ -66,6 +70,17 @@ func Check(ctx context.Context, src Source, progress func(done, total int64, not
 		if err := r.checkFrames(ctx, src, progress); err != nil {
 			return nil, err
 		}
+	}
+	if n := choices(src); n > 0 {
+		r.note("actions are numbers of choices, 0 to %d: training rejects them, since choice 2 is not twice choice 1 (hint: %s)", n-1, oneHot(n))
+	}
+	if r.OK() {
+		a, err := align(ctx, src)
+		if err != nil {
+			return nil, err
+		}
+		r.Alignment = &a
+		a.add(r)
 	}
 	return r, nil
 }

@@ -219,6 +219,8 @@ type checkResult struct {
 	More     int      `json:"more_problems"`
 	// Notes are harmless peculiarities, such as columns that are left out.
 	Notes []string `json:"notes"`
+	// Alignment says which action leads from a row to the next; nil if other problems come first.
+	Alignment *dataset.Alignment `json:"alignment,omitempty"`
 	// Protection describes which kinds of damage the file's own checksums detect.
 	Protection string `json:"protection"`
 	Error      string `json:"error,omitempty"` // why the file could not be opened; else ""
@@ -242,7 +244,7 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	}
 	// rep.Problems has a limited length; More counts the rest.
 	r.OK, r.Rows, r.Episodes, r.Frames, r.More = rep.OK(), rep.Rows, rep.Episodes, rep.Frames, rep.More
-	r.Problems, r.Protection = append(r.Problems, rep.Problems...), f.Protection()
+	r.Problems, r.Protection, r.Alignment = append(r.Problems, rep.Problems...), f.Protection(), rep.Alignment
 	r.Notes = append(r.Notes, rep.Notes...)
 	for _, name := range slices.Sorted(maps.Keys(f.Skipped())) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%q is left out: %s", name, f.Skipped()[name]))
@@ -330,7 +332,11 @@ func reportCheck(c *command, r checkResult, asJSON bool) error {
 		}
 	}
 	if !r.OK {
-		return fmt.Errorf("checking %s: %d problems, the first: %s (hint: do not train on it; download or make it again)", r.File, len(r.Problems)+r.More, r.Problems[0])
+		hint := " (hint: do not train on it; download or make it again)"
+		if strings.Contains(r.Problems[0], "(hint: ") {
+			hint = ""
+		}
+		return fmt.Errorf("checking %s: %d problems, the first: %s%s", r.File, len(r.Problems)+r.More, r.Problems[0], hint)
 	}
 	if !asJSON {
 		fmt.Fprintf(c.stdout, "%s: no problems in %d episodes, %d rows, %d frames\nprotection: %s\n", r.File, r.Episodes, r.Rows, r.Frames, r.Protection)

@@ -167,7 +167,7 @@ func (t Training) Options(data dataset.Source, how train.Options, cache features
 	}
 	o = how
 	o.Data, o.DataPath, o.Method, o.Seed, o.Config, o.Model, o.Protocol, o.Out = data, t.Data, t.Method, t.Seed, r.Train, r.Model, dataset.Protocol(t.Protocol), t.Out
-	o.Task = train.Task{Name: t.Task.Spec.Name, ID: t.Task.Spec.ID}
+	o.Task = train.Task{Name: t.Task.Spec.Name, ID: t.Task.Spec.ID, ActionLow: t.Task.Spec.ActionLow, ActionHigh: t.Task.Spec.ActionHigh}
 	for _, q := range t.Task.Spec.Qs {
 		if q.Name == o.Config.Q {
 			o.Task.Q = q

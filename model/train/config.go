@@ -91,6 +91,8 @@ type Task struct {
 	// Q is the task state for loss terms that use it (docs/sources.md#task-state-q).
 	// Other methods do not need it.
 	Q envs.Q
+	// Bounds of the simulator's actions; nil if there is no simulator.
+	ActionLow, ActionHigh []float64
 }
 
 // Options describes one training.

@@ -33,6 +33,9 @@ func newClips(o Options, fp string) (c clips, err error) {
 	if err := dataset.CheckFinite(o.Data, q); err != nil {
 		return c, fmt.Errorf("training on this data set: %w", err)
 	}
+	if err := dataset.CheckActions(o.Data, o.Task.ActionLow, o.Task.ActionHigh); err != nil {
+		return c, fmt.Errorf("training on this data set for the task %s: %w", o.Task.Name, err)
+	}
 	rows := info.ClipFrames() * info.FrameSkip
 	if c.Cuts, err = dataset.Cut(o.Data, o.Protocol, info.ClipFrames(), info.FrameSkip, o.Seed); err != nil {
 		return c, err

@@ -320,7 +320,13 @@ func TestHopelessData(t *testing.T) {
 		"infinite actions": {func(o *Options) { o.Data.(*world).act[7] = math.Inf(1) }, "episode 0, step 3 (row 3): action[1] is +Inf"},
 		"infinite last":    {func(o *Options) { o.Data.(*world).act[2*length-1] = math.Inf(-1) }, "action[1] is -Inf"},
 		"missing actions":  {func(o *Options) { o.Data.(*world).nan = length + 2 }, "episode 1, step 2 (row 26): action[0] is NaN"},
-		"missing q":        {func(o *Options) { o.Data.(*world).pos[2*length-1] = math.NaN() }, "episode 0, step 23 (row 23): y of q is NaN"},
+		"other units": {func(o *Options) {
+			o.Task.ActionLow, o.Task.ActionHigh = []float64{-1, -1}, []float64{1, 1}
+			for i := range o.Data.(*world).act {
+				o.Data.(*world).act[i] *= 100
+			}
+		}, "those of the task from -1 to 1"},
+		"missing q": {func(o *Options) { o.Data.(*world).pos[2*length-1] = math.NaN() }, "episode 0, step 23 (row 23): y of q is NaN"},
 		"constant q": {func(o *Options) {
 			o.Task.Q.Of = func(_ envs.Row, dst []float64) { dst[0], dst[1] = 3, 4 }
 		}, "same in all rows"},
