@@ -74,9 +74,9 @@ func (a Alignment) add(r *CheckReport) {
 	case a.Lag == 0:
 		r.note("action[t] leads from row t to row t+1, as it should (%s)", figures)
 	case a.Lag > 0 && a.Strong:
-		r.add("actions are shifted by one row: action[t] leads to row t, not from it (%s) (hint: `scalewm data convert SRC --actions leading --out NEW.h5` converts the recording SRC again with actions in place)", figures)
+		r.add("actions are shifted by one row: action[t] leads to row t, not from it (%s) (hint: `scalewm data convert FILE --actions leading --out NEW.h5` moves them up by a row)", figures)
 	case a.Lag > 0:
-		r.note("actions may be shifted by one row: action[t] seems to lead to row t, not from it (%s) (hint: if so, `scalewm data convert SRC --actions leading --out NEW.h5` converts the recording SRC again with actions in place)", figures)
+		r.note("actions may be shifted by one row: action[t] seems to lead to row t, not from it (%s) (hint: if so, `scalewm data convert FILE --actions leading --out NEW.h5` moves them up by a row)", figures)
 	case a.Strong:
 		r.add("actions are shifted by one row: action[t] leads from row t+1, not from row t (%s) (hint: row t needs action[t-1]; write the episodes again as .npz and convert them)", figures)
 	default:

@@ -320,7 +320,7 @@ func TestCheckSaysAlignment(t *testing.T) {
 		if err != nil || r.OK() != (shift == 0) || !strings.Contains(strings.Join(append(r.Problems, r.Notes...), "\n"), want) {
 			t.Errorf("shift %+d: %q, %q, %v", shift, r.Problems, r.Notes, err)
 		}
-		if shift == 1 && !strings.HasSuffix(r.Problems[0], "(hint: `scalewm data convert SRC --actions leading --out NEW.h5` converts the recording SRC again with actions in place)") {
+		if shift == 1 && !strings.HasSuffix(r.Problems[0], "(hint: `scalewm data convert FILE --actions leading --out NEW.h5` moves them up by a row)") {
 			t.Error(r.Problems)
 		}
 	}

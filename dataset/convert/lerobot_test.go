@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/png"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,6 +227,32 @@ func TestNullActionOfLeRobot(t *testing.T) {
 		if v, err := f.Read("action", 0, 2); err != nil || v[0] != 1 || v[1] != 1 || !math.IsNaN(v[2]) || !math.IsNaN(v[3]) {
 			t.Errorf("%s: %v, %v", name, v, err)
 		}
+	}
+}
+
+// The header of a page has statistics, which contain entire pictures in tables of some
+// writers.
+func TestLongPageHeaders(t *testing.T) {
+	set := t.TempDir()
+	writeInfo(t, set, "v2.1", 1, tableCamera, `{"episode_index": 0, "length": 2}`)
+	noise := image.NewGray(image.Rect(0, 0, 200, 200))
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise.Pix); i++ {
+		noise.Pix[i] = byte(r.Uint32())
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, noise); err != nil {
+		t.Fatal(err)
+	}
+	rows := leRobotRows([2]int64{0, 0}, [2]int64{0, 1})
+	for i := range rows {
+		rows[i].Camera = cell{b.Bytes()}
+	}
+	path := filepath.Join(set, "data/chunk-000/episode_000000.parquet")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), parquet.WriteFile(path, rows, parquet.DataPageStatistics(true))); err != nil {
+		t.Fatal(err)
+	}
+	if f, _, err := run(t, set); err != nil || f.FrameSize() != 200 {
+		t.Error(err)
 	}
 }
 

@@ -366,6 +366,9 @@ func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]b
 	return append(dst, le.AppendUint64(make([]byte, 0, 8), bits)[:widths[dtype]]...), nil
 }
 
+// maxPageHeader bounds the header of a page, in bytes.
+const maxPageHeader = 16 << 20
+
 // checkPages checks the headers of a column's pages before the library reads them,
 // because the library allocates the memory that they claim. The pages of all columns
 // that are read may claim at most 128 times the size of the file and 1 MB, and
@@ -385,7 +388,8 @@ func (t *table) checkPages(group, column int) error {
 	if at < 0 || left < 0 || at > t.size-left {
 		return errors.New("its pages are outside the file")
 	}
-	// Enough for a header, whose statistics are short.
+	// Enough for nearly all headers. The statistics in one may contain entire pictures,
+	// so a header that does not end here is read again from more bytes.
 	lead := make([]byte, 16<<10)
 	for left > 0 {
 		n, err := t.f.ReadAt(lead[:min(left, int64(len(lead)))], at)
@@ -395,6 +399,10 @@ func (t *table) checkPages(group, column int) error {
 		r := new(thrift.CompactProtocol).NewReaderFromBytes(lead[:n])
 		var h format.PageHeader
 		if err := thrift.NewDecoder(r).Decode(&h); err != nil {
+			if int64(n) < left && n == len(lead) && n < maxPageHeader {
+				lead = make([]byte, 4*n)
+				continue
+			}
 			return fmt.Errorf("the header of a page: %w", err)
 		}
 		size := int64(r.BytesRead()) + int64(h.CompressedPageSize)
