@@ -377,17 +377,17 @@ func (t *Table) gain(n Number, cem, icem float64) {
 var Aggregates = []string{"success_mean", "success_interquartile_mean", "gap_to_100_percent"}
 
 // aggregates adds these numbers over the cells (task, solver, tier) that all planning
-// arms have. Cells that an arm lacks would make the arms incomparable. A cell's rate is
-// the mean over training seeds.
+// arms have. Cells that an arm lacks would make the arms incomparable.
 func (t *Table) aggregates(g Group) {
 	blocks := g.Main()
 	names := slices.DeleteFunc(ArmsOf(blocks), func(a results.Arm) bool { return !a.Plans() })
+	several := slices.ContainsFunc(blocks, (*Block).SeveralSeeds)
 	cells, from := map[results.Arm][][]float64{}, map[results.Arm][]string{}
 	for _, b := range blocks {
 		for _, tier := range b.Averaged() {
 			rates := map[results.Arm][]float64{}
 			for _, m := range names {
-				if x := inOrder(t.setRates(b, tier, m)); len(x) > 0 {
+				if x := t.runs(b, tier, m, several); len(x) > 0 {
 					rates[m] = x
 				}
 			}
@@ -409,6 +409,19 @@ func (t *Table) aggregates(g Group) {
 			t.add(n.put(e))
 		}
 	}
+}
+
+// runs returns an arm's success in the runs of a cell, in percent. With several training
+// seeds a run is a seed, whose success is its mean over sets, as in rliable's matrix of
+// runs and tasks. With one seed the sets take the place of runs.
+func (t *Table) runs(b *Block, tier string, arm results.Arm, several bool) (x []float64) {
+	if !several {
+		return inOrder(t.setRates(b, tier, arm))
+	}
+	for _, n := range t.BySeed(b, arm, tier) {
+		x = append(x, n.How.(*Score).Mean)
+	}
+	return x
 }
 
 // pairsOf returns the comparisons of blocks.

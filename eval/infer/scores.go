@@ -169,10 +169,10 @@ func TestSets(cells []map[string]float64) (SetTest, bool) {
 // Estimate is a value with its 95 % interval, whose ends are NaN if it has none.
 type Estimate struct{ Value, Lo, Hi float64 }
 
-// Aggregate summarizes a method's success rates cells[cell][set], in percent, over all
+// Aggregate summarizes a method's success rates cells[cell][run], in percent, over all
 // cells: mean, interquartile mean, and how far success falls short of 100 %
 // (docs/sources.md#aggregates). The intervals are from a bootstrap that resamples the
-// sets of each cell; there is none if the sets do not differ. The name of the method seeds
+// runs of each cell; there is none if the runs do not differ. The name of the method seeds
 // it.
 func Aggregate(method string, cells [][]float64) (mean, iqm, gap Estimate) {
 	all := slices.Concat(cells...)

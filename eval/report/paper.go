@@ -408,7 +408,7 @@ func (r *Report) aggregateTable(g infer.Group) doc.Table {
 			return doc.Words(between(n, words.Points).Text)
 		}))
 	}
-	v := r.view("aggregates", "Success (%) over all cells (task, solver, tier) that every method has, with 95 % intervals from a bootstrap of sets within cells. The intervals of two methods do not say whether they differ: the paired tables do.", columns...)
+	v := r.view("aggregates", "Success (%) over all cells (task, solver, tier) that every method has, with 95 % intervals from a bootstrap within cells: of training seeds, or of sets if no method has several. The intervals of two methods do not say whether they differ: the paired tables do.", columns...)
 	for _, row := range r.rows(infer.Aggregates[0], g.Name) {
 		v.row(row)
 	}

@@ -193,7 +193,7 @@ func OptimalityGap(x []float64, target float64) float64 {
 	return mean
 }
 
-// Aggregated bootstraps a statistic of cells[cell][set]. It resamples the sets of each
+// Aggregated bootstraps a statistic of cells[cell][run]. It resamples the runs of each
 // cell separately (the stratified bootstrap of Agarwal et al. 2021) and passes all drawn
 // values to the statistic, in a slice that it reuses.
 func Aggregated(cells [][]float64, statistic func([]float64) float64, r *rand.Rand) Resamples {
@@ -202,9 +202,9 @@ func Aggregated(cells [][]float64, statistic func([]float64) float64, r *rand.Ra
 	var drawn []float64
 	for i := range out {
 		drawn = drawn[:0]
-		for _, sets := range cells {
-			for range sets {
-				drawn = append(drawn, sets[r.IntN(len(sets))])
+		for _, runs := range cells {
+			for range runs {
+				drawn = append(drawn, runs[r.IntN(len(runs))])
 			}
 		}
 		out[i] = statistic(drawn)
