@@ -244,18 +244,21 @@ func (r *Report) pairRows() [][]string {
 }
 
 // episodeRows returns episodes.csv: one line for each episode, with the names of
-// results.Row and the id of its cell. `scalewm compare` reads such lines of a single
+// results.Row, the id of its cell, and the columns of report.csv that name what was
+// evaluated: task, solver, method, seed, tier, settings and variant. Episodes of arms that
+// do not search have neither solver nor tier. `scalewm compare` reads such lines of a single
 // arm, and other programs can compute their own statistics from them.
 func (r *Report) episodeRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
-		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}
+		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell", "settings", "variant"}}
 	bit := map[bool]string{false: "0", true: "1"}
-	for _, c := range r.Cells {
-		s, arm := c.Spec, c.Spec.Arm().String()
+	placed, _ := infer.PlaceCells(r.Cells)
+	for _, c := range placed {
+		s := c.Spec
 		for _, e := range c.Result.Rows {
-			rows = append(rows, []string{s.Task, s.Solver, arm, strconv.Itoa(s.TrainSeed), s.Tier, s.Set, strconv.Itoa(e.Episode), strconv.Itoa(e.Trajectory), strconv.Itoa(e.Start),
+			rows = append(rows, []string{s.Task, c.Table, c.Arm.Method, strconv.Itoa(s.TrainSeed), s.Tier, s.Set, strconv.Itoa(e.Episode), strconv.Itoa(e.Trajectory), strconv.Itoa(e.Start),
 				bit[e.Success], strconv.Itoa(e.Steps), strconv.Itoa(e.Replans), strconv.Itoa(e.PredictorCalls), strconv.FormatUint(uint64(e.PlannerSeed), 10), bit[e.PreSolved],
-				strconv.Itoa(e.NaNCosts), doc.Exact(e.PlanCost), e.Diverged, c.ID})
+				strconv.Itoa(e.NaNCosts), doc.Exact(e.PlanCost), e.Diverged, c.ID, c.Settings.Name, c.Arm.Variants})
 		}
 	}
 	return rows

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -194,6 +195,49 @@ func TestCSVReadsBack(t *testing.T) {
 		rows, err := csv.NewReader(bytes.NewReader(files[name])).ReadAll()
 		if err != nil || len(rows) != lines {
 			t.Errorf("%s: %d lines, %v; want %d", name, len(rows), err, lines)
+		}
+	}
+}
+
+// Each line of report.csv is the lines of episodes.csv that have the same values in the
+// columns that both files have, except for pre_solved, which is a share in one and 0 or 1 in
+// the other. Random actions, which have no solver, are in every table of report.csv.
+func TestEpisodesBelongToLines(t *testing.T) {
+	half := resultstest.Cells(t, []plan{p(scale, "T1", 6, 6)}, func(c *results.Cell) { c.Spec.Q, c.Spec.Weights = "half", "half" })
+	noise := resultstest.Cells(t, []plan{p(scale, "T1", 7, 2)}, func(c *results.Cell) { c.Spec.PlannerNoise = 1 })
+	files := rendered(t, ofCells(t, resultstest.Cells(t, resultstest.HandPlan, nil), half, noise))
+	read := func(name string) (head []string, rows []map[string]string) {
+		all, err := csv.NewReader(bytes.NewReader(files[name])).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range all[1:] {
+			row := map[string]string{}
+			for i, v := range line {
+				row[all[0][i]] = v
+			}
+			rows = append(rows, row)
+		}
+		return all[0], rows
+	}
+	head, lines := read("report.csv")
+	columns, episodes := read(Episodes)
+	shared := slices.DeleteFunc(head, func(c string) bool { return c == "pre_solved" || !slices.Contains(columns, c) })
+	if want := []string{"task", "solver", "method", "seed", "tier", "settings", "variant"}; !slices.Equal(shared, want) {
+		t.Errorf("both files have %v, want %v", shared, want)
+	}
+	for _, line := range lines {
+		n, hits := 0, 0
+		for _, e := range episodes {
+			if !slices.ContainsFunc(shared, func(c string) bool { return e[c] != line[c] }) {
+				n++
+				if e["success"] == "1" {
+					hits++
+				}
+			}
+		}
+		if got := fmt.Sprint(n, " ", hits); line["method"] != resultstest.Random && got != line["n"]+" "+line["successes"] {
+			t.Errorf("%v has %s episodes and successes", line, got)
 		}
 	}
 }
