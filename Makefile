@@ -51,11 +51,12 @@ cuda: setup-cuda ## build bin/scalewm-cuda, on any machine; it uses an NVIDIA GP
 
 # The wheel needs no compiler, checkout or library except the C library. Its CGO_LDFLAGS differ from those of other
 # builds because Go's build cache distinguishes cgo packages by them, and not by pkg-config's output.
-wheel: setup ## build dist/scalewm-*.whl, the Python package
+wheel: setup ## build dist/scalewm-*.whl, the Python package with the program
 	@mkdir -p bin
 	PKG_CONFIG_PATH=$(CURDIR)/cmd/libscalewm/static CGO_LDFLAGS='-O2 -g -static-libgcc' \
-	  go build -tags wheel -buildvcs=false -buildmode=c-shared -ldflags '-s -w -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/libscalewm
-	python3 cmd/libscalewm/wheel.py bin/libscalewm.so third_party/fetched $(VERSION) dist
+	  go build -tags library,wheel -buildvcs=false -buildmode=c-shared -ldflags '-s -w $(version_flags) -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/scalewm
+	gcc -O2 -s -o bin/launcher cmd/libscalewm/program/scalewm.c
+	python3 cmd/libscalewm/wheel.py bin/libscalewm.so bin/launcher third_party/fetched $(VERSION) dist
 
 demo_grid = --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
 demo: build ## collect, train three models, plan, and write a report on Two-Room; prints a forecast first

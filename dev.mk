@@ -25,7 +25,7 @@ test-peers: setup setup-peers ## compare with Python programs; a skipped test is
 test-python: build wheel ## test the Python package, on the wheel
 	@third_party/setup.sh python
 	@rm -rf out/python
-	@python3 -m zipfile -e dist/scalewm-*.whl out/python
+	@$(fetched)/python/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target out/python dist/scalewm-*.whl
 	@for task in tworoom pusht pointmaze; do bin/scalewm collect $$task --episodes 3 --out out/python/recordings/$$task.h5; done
 	@cd out/python/recordings && for method in scale dinowm-random; do \
 	  $(CURDIR)/bin/scalewm train --task tworoom --method $$method --preset $(CURDIR)/cmd/scalewm/testdata/tiny.toml --data tworoom.h5 --out $$method/run && \

@@ -1,8 +1,9 @@
-// Command libscalewm is a C library with the functions of this module for programs in other
-// languages. It is built with -buildmode=c-shared. The Python package in the folder scalewm
-// uses it.
+// Package libscalewm is a C library with the functions of this module for programs in other
+// languages. It is part of cmd/scalewm if that is built with -buildmode=c-shared -tags
+// library, so that one file has the library and the program. The Python package in the
+// folder scalewm uses both.
 //
-// The ABI has three functions:
+// The ABI has three functions, and scalewm_main, which runs the program:
 //
 //   - scalewm_abi returns the version of the ABI.
 //   - scalewm_call performs an operation, given by its name, on an object, given by a handle
@@ -12,14 +13,14 @@
 //   - scalewm_free frees an answer.
 //
 // The result of scalewm_call is one of: done, with a JSON value or no answer; failed, with an
-// error message; or more, which means that the time slice is over, and that the caller must
-// repeat the same call with resume set. So no call takes long, and an interpreter can handle
-// signals such as Ctrl-C in between.
+// error message; missing, which is failed because a file does not exist; or more, which means
+// that the time slice is over, and that the caller must repeat the same call with resume set.
+// So no call takes long, and an interpreter can handle signals such as Ctrl-C in between.
 //
 // Errors and panics become messages: no operation ends the caller's process. The request,
 // buffers and answer of each operation are documented at its function. Operations may be added
 // within one version of the ABI; a change of an existing one needs a new version.
-package main
+package libscalewm
 
 /*
 #include <stdint.h>
@@ -29,18 +30,21 @@ typedef struct { void* data; int64_t bytes; } scalewm_buffer;
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"unsafe"
 )
 
 // abi is the version of the ABI. The Python package refuses any other.
-const abi = 1
+const abi = 2
 
 // The results of scalewm_call.
 const (
-	done   = 0
-	failed = 1
-	more   = 2
+	done    = 0
+	failed  = 1
+	more    = 2
+	missing = 3
 )
 
 // maxBuffers is a limit that no operation reaches. It keeps a wrong count from being used
@@ -79,6 +83,9 @@ func scalewm_call(operation *C.char, handle C.uint64_t, resume C.int32_t, reques
 	case err != nil:
 		// C memory: the caller cannot hold Go memory after the call.
 		*answer = C.CString(err.Error())
+		if errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
 		return failed
 	case again:
 		return more
@@ -104,6 +111,3 @@ func memoryOf(buffers *C.scalewm_buffer, n int) ([][]byte, error) {
 	}
 	return out, nil
 }
-
-// main is required by -buildmode=c-shared but never called.
-func main() {}

@@ -1,4 +1,4 @@
-package main
+package libscalewm
 
 import (
 	"encoding/binary"

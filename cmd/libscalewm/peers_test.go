@@ -1,4 +1,4 @@
-package main
+package libscalewm
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func installed(t *testing.T) string {
 	if err := os.CopyFS(filepath.Join(site, "scalewm"), os.DirFS("scalewm")); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(site, "scalewm", "libscalewm.so"), ".")
+	build := exec.Command("go", "build", "-tags", "library", "-buildmode=c-shared", "-o", filepath.Join(site, "scalewm", "libscalewm.so"), "../scalewm")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the library: %v\n%s", err, out)
 	}

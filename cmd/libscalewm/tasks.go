@@ -1,4 +1,4 @@
-package main
+package libscalewm
 
 // Imported tasks register themselves.
 import (

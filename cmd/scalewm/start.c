@@ -1,3 +1,5 @@
+//go:build !library
+
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>

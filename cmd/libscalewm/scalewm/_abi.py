@@ -1,21 +1,36 @@
 """Calls into libscalewm. Only this file contains the C ABI, which cmd/libscalewm/main.go documents."""
 
+from __future__ import annotations
+
 import copyreg
 import ctypes
+import errno
 import functools
 import json
 import os
 import threading
 from array import array
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-ABI = 1
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ABI = 2
 _HERE = Path(__file__).resolve().parent
-_DONE, _FAILED, _MORE = 0, 1, 2
+_DONE, _FAILED, _MORE, _MISSING = 0, 1, 2, 3
 
 
 class Error(RuntimeError):
     """An operation failed or was rejected. The message says what was being done, and often has a hint."""
+
+
+class NotFound(Error, FileNotFoundError):
+    """An operation failed because a file or folder does not exist."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.errno = errno.ENOENT
 
 
 class _Library:
@@ -89,8 +104,8 @@ def _call(library, operation, handle, request, arrays):
     # Free the answer before raising: it is memory of the library.
     text = ctypes.string_at(answer.value).decode(errors="replace")
     library.free(answer)
-    if status == _FAILED:
-        raise Error(text)
+    if status in (_FAILED, _MISSING):
+        raise (NotFound if status == _MISSING else Error)(text)
     return json.loads(text)
 
 
@@ -107,17 +122,17 @@ def call(operation, handle=0, request=None, arrays=()):
 
 
 @functools.cache
-def tasks():
+def tasks() -> dict[str, dict[str, Any]]:
     """Returns the descriptions of all tasks: {name: {"columns", "switches", "factors", "success", ...}}."""
     return {t["name"]: t for t in _description()["tasks"]}
 
 
-def versions():
+def versions() -> dict[str, str]:
     """Returns the versions of the ABI, of MuJoCo and of HDF5."""
     return _description()["versions"]
 
 
-def rules():
+def rules() -> dict[str, str]:
     """Returns the settings of evaluations by keyword, with their defaults."""
     return _description()["rules"]
 
@@ -153,17 +168,31 @@ class Handle(NotCopyable):
     with `_open`, and fail if its description `_about` has changed. Without `_source` they fail.
     """
 
-    _handle = 0  # 0: closed; None: not opened yet
-    _source = _about = None
+    _handle: int | None = 0  # 0: closed; None: not opened yet
+    _source: dict[str, Any] = {}
+    _about: dict[str, Any] = {}
 
-    def close(self):
+    def _words(self) -> str:
+        """Returns what the object is, for its repr."""
+        return ""
+
+    def close(self) -> None:
         """Frees the object in the library. Closing again does nothing."""
         handle, self._handle = self._handle, 0
         if handle:
             call("close", handle)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<scalewm.{type(self).__name__} {self._words()}{', closed' if self._handle == 0 else ''}>"
+
     def __reduce_ex__(self, protocol):
-        if self._source is None:
+        if not self._source:
             return super().__reduce_ex__(protocol)
         if not self._handle:
             raise Error(f"copying a {type(self).__name__} of {self._source['path']}: it was closed (hint: make a new one)")
