@@ -12,13 +12,22 @@ package does not import gymnasium itself, which would take longer than the rest 
 The C library is opened when it is first used, so a process may fork before that.
 """
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING, Any
 
 from ._abi import Error, tasks, versions
 from .evaluation import evaluate
 from .identity import state_hash
 from .models import Model, load
 from .worlds import Worlds
+
+if TYPE_CHECKING:
+    from .data import Dataset
+    from .gym import Env, VectorEnv
+
+    __version__: str
 
 __all__ = ["IDS", "Dataset", "Env", "Error", "Model", "VectorEnv", "Worlds", "__version__", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
 
@@ -33,7 +42,7 @@ IDS = {
 }
 
 
-def register():
+def register() -> None:
     """Registers the tasks with gymnasium, except those that are registered already."""
     from gymnasium.envs.registration import register, registry
 
@@ -43,7 +52,11 @@ def register():
                      max_episode_steps=steps, kwargs={"task": task})  # fmt: skip
 
 
-def __getattr__(name):
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> Any:
     """Imports on first use, to keep the import of this package fast: the environments need gymnasium, and Dataset derives from torch's if torch has been imported by then."""
     if name == "Dataset":
         from .data import Dataset

@@ -1,14 +1,19 @@
 """Clips of a data set as `scalewm train` sees them, for training in Python."""
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from ._abi import Handle, call
+from .worlds import names
 
 # Dataset is a subclass of torch's only if torch was imported before, since importing it is slow.
-_BASE = sys.modules["torch"].utils.data.Dataset if "torch" in sys.modules else object
+_BASE: Any = sys.modules["torch"].utils.data.Dataset if "torch" in sys.modules else object
 
 
 class Dataset(Handle, _BASE):
@@ -35,13 +40,15 @@ class Dataset(Handle, _BASE):
         workers: number of threads; 0 means one per core.
         progress: function progress(done, total, note), called while the data set is opened.
 
-    `action_mean` and `action_std`, (A,) float64, undo the scaling of actions.
+    `action_mean` and `action_std`, (A,) float64, undo the scaling of actions. `close`, or the end of a
+    `with` block, closes the file.
     """
 
-    def __init__(self, path, frames=4, skip=5, *, size=None, normalised=False, split="train", seed=3072, protocol="paper",
-                 columns=(), workers=0, progress=None):  # fmt: skip
+    def __init__(self, path: str | os.PathLike[str], frames: int = 4, skip: int = 5, *, size: int | None = None, normalised: bool = False,
+                 split: str = "train", seed: int = 3072, protocol: str = "paper", columns: str | Iterable[str] = (), workers: int = 0,
+                 progress: Callable[[int, int, str], object] | None = None) -> None:  # fmt: skip
         self._source = {"path": os.path.abspath(str(path)), "frames": frames, "skip": skip, "size": size or 0, "split": split, "seed": seed, "protocol": protocol,
-                       "columns": list(columns), "normalised": normalised, "workers": workers}  # fmt: skip
+                       "columns": names(columns), "normalised": normalised, "workers": workers}  # fmt: skip
         self._open(progress)
 
     def _open(self, progress=None):
@@ -53,20 +60,20 @@ class Dataset(Handle, _BASE):
         self.frame_size, self.episodes, self.rows = about["frame_size"], about["episodes"], about["rows"]
         self.action_mean, self.action_std = np.array(about["action_mean"]), np.array(about["action_std"])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._about["clips"]
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> dict[str, Any]:
         if not -len(self) <= i < len(self):
             raise IndexError(f"clip {i} of {len(self)}")
         return {k: v[0] for k, v in self.clips([i]).items()}
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
         """Returns the items of several indices, fetched together. torch's DataLoader calls it for a batch."""
         many = self.clips(indices)
         return [{k: v[j] for k, v in many.items()} for j in range(len(indices))]
 
-    def clips(self, indices):
+    def clips(self, indices: Iterable[int]) -> dict[str, Any]:
         """Returns a batch of the clips with these indices."""
         numbers = np.asarray(indices, np.int64).reshape(-1)
         numbers = np.where(numbers < 0, numbers + len(self), numbers)
@@ -74,11 +81,11 @@ class Dataset(Handle, _BASE):
         call("clips.clip", self._handle, None, (numbers, *out.values()))
         return out
 
-    def steps_per_epoch(self, batch_size):
+    def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the number of full batches in an epoch. The remaining clips are dropped; they differ between epochs."""
         return len(self) // batch_size
 
-    def batches(self, batch_size, *, start=0, steps=None, tensors=False, copy=True):
+    def batches(self, batch_size: int, *, start: int = 0, steps: int | None = None, tensors: bool = False, copy: bool = True) -> Iterator[dict[str, Any]]:
         """Yields the batches of training steps, from `start` on: `steps` of them, or without end, epoch after epoch.
 
         With `tensors`, arrays are torch tensors. With `copy=False`, two sets of arrays are used
@@ -93,6 +100,10 @@ class Dataset(Handle, _BASE):
             call("clips.step", self._handle, {"batch": batch_size, "step": step}, tuple(out.values()))
             yield {k: torch.from_numpy(v) for k, v in out.items()} if tensors else out
             step += 1
+
+    def _words(self):
+        w = self._source
+        return f"{w['path']!r}: {len(self)} clips of {w['frames']} frames, {w['skip']} rows apart, {self.frame_size} px, split {w['split']}"
 
     def _buffers(self, n):
         w, s = self._source, self.frame_size

@@ -1,5 +1,10 @@
 """gymnasium environments on top of Worlds."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -7,15 +12,15 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from ._abi import NotCopyable, tasks
-from .worlds import Worlds
+from .worlds import Worlds, names
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 10}
 
 
 def default_observation(task):
     """Returns the name of the column that the reference environment observes."""
-    names = [c["name"] for c in tasks()[task]["columns"]] if task in tasks() else []
-    return "observation" if "observation" in names else "state"
+    columns = [c["name"] for c in tasks()[task]["columns"]] if task in tasks() else []
+    return "observation" if "observation" in columns else "state"
 
 
 class _View(NotCopyable):
@@ -27,6 +32,7 @@ class _View(NotCopyable):
     def __init__(self, task, n, obs, info, options, workers, later=False):
         self.alone = obs is None or isinstance(obs, str)  # the observation is one column, not a Dict
         self.observed = [obs or default_observation(task)] if self.alone else list(obs)
+        info = names(info)
         self.info = [i for i in info if i not in self.observed]
         self.options, self.varied = dict(options or {}), False
         self.worlds = Worlds(task, n, watch=self.observed + self.info, options=self.options, workers=workers, _later=later)
@@ -63,11 +69,11 @@ class _View(NotCopyable):
         """Returns options for a variation: names of factors, or of groups of factors, that a reset draws; or a dict of values."""
         if isinstance(chosen, dict):
             return chosen
-        names = [f["name"] for f in self.worlds.about["factors"]]
-        picked = {n: "sample" for c in chosen for n in names if c == "all" or n == c or n.startswith(c + ".")}
+        chosen, factors = names(chosen), [f["name"] for f in self.worlds.about["factors"]]
+        picked = {n: "sample" for c in chosen for n in factors if c == "all" or n == c or n.startswith(c + ".")}
         for c in chosen:
-            if c != "all" and not any(n == c or n.startswith(c + ".") for n in names):
-                raise ValueError(f"no factor of variation {c!r} (hint: all, or of {', '.join(names)})")
+            if c != "all" and not any(n == c or n.startswith(c + ".") for n in factors):
+                raise ValueError(f"no factor of variation {c!r} (hint: all, or of {', '.join(factors)})")
         return picked
 
     def row(self, what, value):
@@ -75,14 +81,14 @@ class _View(NotCopyable):
         if isinstance(value, dict):
             return value
         about = self.worlds.about
-        names = about["state_columns"] if what == "state" else about["goal_columns"]
+        columns = about["state_columns"] if what == "state" else about["goal_columns"]
         widths = {c["name"]: c["width"] for c in about["columns"]}
         value = np.asarray(value, np.float64).reshape(self.worlds.n, -1)
-        for used in (names[:1], names):  # one column, or all of them where a state is several
+        for used in (columns[:1], columns):  # one column, or all of them where a state is several
             if (total := sum(widths[n] for n in used)) == value.shape[1]:
                 ends = np.cumsum([widths[n] for n in used])[:-1]
                 return dict(zip(used, np.split(value, ends, axis=1)))
-        raise ValueError(f"a {what} of {value.shape[1]} numbers, not {total} (hint: the columns {', '.join(names)})")
+        raise ValueError(f"a {what} of {value.shape[1]} numbers, not {total} (hint: the columns {', '.join(columns)})")
 
 
 def _space(shape, dtype):
@@ -92,6 +98,11 @@ def _space(shape, dtype):
     if dtype.kind == "i":
         return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype.type)
     return spaces.Box(-np.inf, np.inf, shape, dtype.type)
+
+
+def _repr(env):
+    """Returns the repr of an environment: that of its worlds under its own name."""
+    return repr(env.worlds).replace("Worlds", type(env).__name__, 1)
 
 
 class VectorEnv(NotCopyable, gymnasium.vector.VectorEnv):
@@ -107,8 +118,9 @@ class VectorEnv(NotCopyable, gymnasium.vector.VectorEnv):
         copy: if False, every step returns the same arrays with new contents.
     """
 
-    def __init__(self, task, num_envs=1, *, obs=None, info=(), options=None, max_episode_steps=None, render_mode=None,
-                 autoreset_mode=AutoresetMode.NEXT_STEP, workers=1, copy=True):  # fmt: skip
+    def __init__(self, task: str, num_envs: int = 1, *, obs: str | Iterable[str] | None = None, info: str | Iterable[str] = (),
+                 options: Mapping[str, Any] | None = None, max_episode_steps: int | None = None, render_mode: str | None = None,
+                 autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP, workers: int = 1, copy: bool = True) -> None:  # fmt: skip
         _check_render_mode(render_mode)
         self.view = _View(task, num_envs, obs, info, options, workers)
         self.worlds, self.num_envs, self.render_mode = self.view.worlds, num_envs, render_mode
@@ -124,7 +136,7 @@ class VectorEnv(NotCopyable, gymnasium.vector.VectorEnv):
         self.begun = False
         self.out = None if copy else self.worlds.buffers()
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts episodes.
 
         Options are "variation" (names of factors to draw, or their values), "state" and "goal" (rows
@@ -151,7 +163,7 @@ class VectorEnv(NotCopyable, gymnasium.vector.VectorEnv):
         drawn = self._seeds(None)
         return np.array([d if s is None else s for s, d in zip(seed, drawn)])
 
-    def step(self, actions):
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         started = None
         if self.any_ended:
             if self.autoreset_mode == AutoresetMode.DISABLED:
@@ -187,26 +199,34 @@ class VectorEnv(NotCopyable, gymnasium.vector.VectorEnv):
         infos = self.view.infos(out)
         return {**infos, **{f"_{name}": np.ones(self.num_envs, np.bool_) for name in infos}}
 
-    def set_state(self, rows, mask=None):
+    def set_state(self, rows: Any, mask: Any = None) -> Any:
         """Sets the worlds' states from rows, {column: (n, width)} or an array, and returns the observation."""
         return self._set("state", rows, mask)
 
-    def set_goal(self, rows, mask=None):
+    def set_goal(self, rows: Any, mask: Any = None) -> Any:
         """Sets the goals, given like the rows of set_state, and returns the observation."""
         return self._set("goal", rows, mask)
 
-    def set_start(self, rows, mask=None):
+    def set_start(self, rows: Any, mask: Any = None) -> Any:
         """Sets the worlds to the first row of a recorded episode, hidden columns included, and returns the observation."""
         return self._set("start", rows, mask)
 
     def _set(self, what, rows, mask):
         return self.view.observation(self.worlds.set(what, self.view.row(what, rows), mask, self.out))
 
-    def render(self):
+    def render(self) -> tuple[np.ndarray, ...] | None:
         return None if self.render_mode is None else tuple(self.worlds.frames())
 
-    def close_extras(self, **kwargs):
+    def close_extras(self, **kwargs: Any) -> None:
         self.worlds.close()
+
+    def __enter__(self) -> VectorEnv:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    __repr__ = _repr
 
 
 class Env(NotCopyable, gymnasium.Env):
@@ -218,14 +238,15 @@ class Env(NotCopyable, gymnasium.Env):
 
     metadata = METADATA
 
-    def __init__(self, task, *, obs=None, info=(), options=None, render_mode=None):
+    def __init__(self, task: str, *, obs: str | Iterable[str] | None = None, info: str | Iterable[str] = (),
+                 options: Mapping[str, Any] | None = None, render_mode: str | None = None) -> None:  # fmt: skip
         _check_render_mode(render_mode)
         self.view = _View(task, 1, obs, info, options, 1, later=True)
         self.worlds, self.render_mode = self.view.worlds, render_mode
         self.observation_space, self.action_space = self.view.observation_space, self.view.action_space
         self.begun = False
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         if seed is None:
             seed = -1 if self.begun else self.np_random.integers(2**62)
@@ -233,7 +254,7 @@ class Env(NotCopyable, gymnasium.Env):
         self.begun = True
         return self._one(out)
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         out, rewards, terminated = self.worlds.step(np.asarray(action)[None])
         observation, info = self._one(out)
         return observation, float(rewards[0]), bool(terminated[0]), False, info
@@ -242,26 +263,28 @@ class Env(NotCopyable, gymnasium.Env):
         out = tuple(a[0] for a in out)
         return self.view.observation(out), self.view.infos(out)
 
-    def set_state(self, row):
+    def set_state(self, row: Any) -> Any:
         """Sets the world's state from a row, {column: values} or an array, and returns the observation."""
         return self._set("state", row)
 
-    def set_goal(self, row):
+    def set_goal(self, row: Any) -> Any:
         """Sets the goal, given like the row of set_state, and returns the observation."""
         return self._set("goal", row)
 
-    def set_start(self, row):
+    def set_start(self, row: Any) -> Any:
         """Sets the world to the first row of a recorded episode, hidden columns included, and returns the observation."""
         return self._set("start", row)
 
     def _set(self, what, row):
         return self._one(self.worlds.set(what, self.view.row(what, row)))[0]
 
-    def render(self):
+    def render(self) -> np.ndarray | None:
         return None if self.render_mode is None else self.worlds.frames()[0]
 
-    def close(self):
+    def close(self) -> None:
         self.worlds.close()
+
+    __repr__ = _repr
 
 
 def _check_render_mode(mode):

@@ -1,16 +1,18 @@
 """Trained models, from `scalewm train` or PyTorch's files, with encode, rollout and cost."""
 
-import math
+from __future__ import annotations
+
 import os
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 
 from ._abi import Handle, call
 
 
-def load(path, *, threads=0, key=None):
+def load(path: str | os.PathLike[str], *, threads: int = 0, key: str | None = None) -> Model:
     """Loads a checkpoint: the folder written by `scalewm train`, or a PyTorch checkpoint's with weights.pt and config.json.
 
     `threads` is the number of threads; 0 means one per core. `key` names the model in a file with several,
@@ -36,24 +38,25 @@ class Model(Handle):
     Actions are z-scores. Arrays may be NumPy's or torch's on the CPU. Their memory is used without a
     copy if dtype and layout fit, and results are of the same kind as the argument. `scalewm.evaluate`
     accepts such a model. Copies and pickles load the checkpoint again, and fail if it has changed.
+    `close`, or the end of a `with` block, frees it.
     """
 
-    def __init__(self, path, threads=0, key=None):
+    def __init__(self, path: str | os.PathLike[str], threads: int = 0, key: str | None = None) -> None:
         self._source = {"path": os.path.abspath(str(path)), "key": key or "", "threads": threads}
         self._open()
 
-    def _open(self):
+    def _open(self) -> None:
         about = call("model.load", 0, self._source)
         self._handle, self._about = about.pop("handle"), about
         info = about["info"]
         self.path, self.kind, self.method, self.task = self._source["path"], info["kind"], about["method"], about["task"]
         self.train_seed, self.weights = about["train_seed"], about["weights"]
         self.frame_size, self.frame_skip, self.action_width, self.history = info["frame_size"], info["frame_skip"], info["action_width"], info["history"]
-        self.latent = (info["dim"],) if info["patches"] == 1 else (info["patches"], info["dim"])
+        self.latent: tuple[int, ...] = (info["dim"],) if info["patches"] == 1 else (info["patches"], info["dim"])
         self.action_mean = np.array(about["action_mean"]) if about["action_mean"] else None
         self.action_std = np.array(about["action_std"]) if about["action_std"] else None
 
-    def encode(self, frames):
+    def encode(self, frames: Any) -> Any:
         """Returns the latents (..., *latent) float32 of frames (..., S, S, 3) uint8."""
         a = _numpy(frames)
         s = self.frame_size
@@ -64,11 +67,11 @@ class Model(Handle):
             call("model.encode", self._handle, None, (np.ascontiguousarray(a), out))
         return _like(frames, out)
 
-    def rollout(self, start, candidates):
+    def rollout(self, start: Any, candidates: Any) -> Any:
         """Returns the latents (E, C, *latent) after the last block of candidates (E, C, H, A), from start latents (E, *latent)."""
         return self._predict(start, None, candidates)
 
-    def cost(self, start, goals, candidates):
+    def cost(self, start: Any, goals: Any, candidates: Any) -> Any:
         """Returns the cost (E, C) that planning minimises: the squared distance of the last latent from the goal's, (E, *latent), summed, or, for DINO-WM, averaged."""
         return self._predict(start, goals, candidates)
 
@@ -89,8 +92,8 @@ class Model(Handle):
         call("model.rollout", self._handle, {"episodes": episodes, "candidates": n, "blocks": blocks}, arrays)
         return _like(candidates, out)
 
-    def __repr__(self):
-        return f"<scalewm model {self.method} of {self.task or 'an unknown task'}, latents {math.prod(self.latent)}, frames of {self.frame_size} px>"
+    def _words(self):
+        return f"{self.path!r}: {self.method} of {self.task or 'an unknown task'}, latents {self.latent}, frames of {self.frame_size} px"
 
 
 def _numpy(x):

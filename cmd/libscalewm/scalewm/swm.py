@@ -46,7 +46,7 @@ _ARGUMENTS = {
 }
 
 
-def register():
+def register() -> None:
     """Replaces the ids of stable-worldmodel's environments in gymnasium's registry of this process."""
     for task, about in tasks().items():
         gymnasium.registry.pop(about["id"], None)

@@ -122,7 +122,7 @@ class TestDataset(unittest.TestCase):
                 self.open(**kwargs)
         with self.assertRaisesRegex(scalewm.Error, "no episode has the 2000 rows"):
             scalewm.Dataset(RECORDING, 400, 5)
-        with self.assertRaisesRegex(scalewm.Error, "nosuch.h5"):
+        with self.assertRaisesRegex(FileNotFoundError, "nosuch.h5"):
             scalewm.Dataset("nosuch.h5")
         ds = self.open()
         for i in (len(ds), -len(ds) - 1):
