@@ -1,25 +1,33 @@
 """Evaluation of models in Python by the paired protocol, together with those of `scalewm train`."""
 
+from __future__ import annotations
+
 import contextlib
 import numbers
 import operator
 import os
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from ._abi import Error, call
 from ._abi import rules as _rules
-from .identity import code_hash, is_module, reachable, state_hash
+from .identity import code_hash, is_composed, is_module, reachable, state_hash, unwrapped
 from .models import Model
+from .worlds import names
 
 # The methods of each kind of model, by which the kind is recognised. Models of stable-worldmodel have
 # those of the first two, hence the order.
 _METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("plan",)}
 
 
-def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=None, proposal=None, frame_size=None,
-             actions=None, solver="cem", tier="all", sets="all", episodes=100, batch=0, workers=0, fresh=False, progress=None, **rules):  # fmt: skip
+def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.PathLike[str], *, name: str, weights: str | None = None,
+             train_seed: int = 0, kind: str | None = None, proposal: Any = None, frame_size: int | None = None, actions: Any = None,
+             solver: str | Iterable[str] = "cem", tier: str | Iterable[str] = "all", sets: str | Iterable[str] = "all", episodes: int = 100,
+             batch: int = 0, workers: int = 0, fresh: bool = False, progress: Callable[[int, int, str], object] | None = None,
+             **rules: Any) -> dict[str, Any]:  # fmt: skip
     """Evaluates an object on a task's data set and writes cells of `scalewm eval` to the results folder `out`.
 
     The kind of model follows from its methods, or from `kind` if it has several. E episodes are
@@ -32,7 +40,9 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
             ...). The cost of a plan is the squared distance of that latent from the goal's, summed.
     cost    get_cost(info, candidates), called as stable-worldmodel's solvers call it, on the model's
             device, for one episode at a time. info has "pixels" and "goal", (1, C, 1, 3, S, S) normalised by
-            ImageNet's mean and deviation, "action", "id" and "step_idx". Costs are (1, C).
+            ImageNet's mean and deviation, "action", "id" and "step_idx". Costs are (1, C). A model whose
+            encode and rollout take such infos, as stable-worldmodel's do, is of this kind: its cost is
+            that of stable-worldmodel's ShootingCostEvaluator(model, GoalMSE()).
     policy  plan(frames, goals) returns plans (E, H, A), which are executed without a search.
 
     Args:
@@ -41,7 +51,7 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
         name: name of the model in tables.
         weights: SHA-256 that identifies model and proposal; default `state_hash(model, proposal)`.
         actions: (mean, deviation) of the actions in the model's training data; default the data set's.
-        solver, tier, sets: strings or lists of strings.
+        solver, tier, sets: a name or a list of names.
         progress: function progress(done, total, note), called during the evaluation.
         rules: settings of `scalewm eval`, for example protocol="strict", temperature=0.5 or
             planner_noise=1, with the defaults of the flags.
@@ -58,13 +68,14 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     """
     if unknown := rules.keys() - _rules():
         raise TypeError(f"evaluate() got an unexpected keyword argument {min(unknown)!r} (hint: settings are {', '.join(sorted(_rules()))})")
+    model = unwrapped(model)  # DataParallel has none of the methods
     kind = _kind(model, kind)
     if proposal is not None and not callable(getattr(proposal, "propose", None)):
         raise TypeError(f"the proposal {type(proposal).__name__} has no method propose(frames, goals)")
     if isinstance(model, Model):
-        train_seed, actions = train_seed or model.train_seed, actions or (model.action_mean, model.action_std)
+        train_seed, actions = train_seed or model.train_seed, (model.action_mean, model.action_std) if actions is None else actions
     for x in reachable(model, proposal):
-        if (x is model or x is proposal or is_module(x)) and getattr(x, "training", False):
+        if (x is model or x is proposal or is_module(x)) and getattr(x, "training", False) and not is_composed(x):
             raise ValueError(f"the model is in training mode, with dropout and batch statistics: {type(x).__name__} (hint: call model.eval(), and eval() of modules that the model refers to)")
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
@@ -74,12 +85,11 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     integers, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((integers, operator.index), (texts, os.fsdecode)))
     rules = {what: _argument(what, x, _word) for what, x in rules.items()}
     lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items()}
-    external = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
-    mean, std = map(_floats, actions or (None, None))
+    kind, external, shape = _external(kind, model, proposal, integers["frame_size"])
+    mean, std = map(_floats, (None, None) if actions is None else actions)
     code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None)
     says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": integers.pop("train_seed"), "kind": kind,
-            "proposal": proposal is not None, "frame_size": integers["frame_size"], "action_mean": mean, "action_std": std,
-            **external.probe(integers.pop("frame_size"))}  # fmt: skip
+            "proposal": proposal is not None, "frame_size": integers.pop("frame_size"), "action_mean": mean, "action_std": std, **shape}  # fmt: skip
     # From here on the evaluation runs in the library, and this loop answers its questions.
     handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **integers})["handle"]
     try:
@@ -118,6 +128,29 @@ def _kind(model, kind):
     return k
 
 
+def _external(kind, model, proposal, frame_size):
+    """Returns the kind of a model, the object that answers questions with it, and the shape of a world's latents."""
+    if kind != "world":
+        return kind, (_Cost if kind == "cost" else _Policy)(model, proposal), {}
+    try:
+        with _no_grad():
+            z = model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8))
+    except Exception as e:
+        if "torch" in sys.modules:
+            with _no_grad():
+                external = _Shooting(model, proposal)
+                if external.takes_infos(frame_size):
+                    return "cost", external, {}
+        if not isinstance(e, (IndexError, KeyError, TypeError, AttributeError)):  # those of code that expects another argument
+            raise
+        raise TypeError(f"{type(model).__name__}.encode accepts neither frames (n, S, S, 3) of uint8 nor an info with nothing but pixels: it raised {e!r} (hint: for a model of stable-worldmodel with "
+                        "other encoders, write scalewm.evaluate(ShootingCostEvaluator(model, GoalMSE('predicted_pixels_emb', 'pixels_goal_emb')), ...), both from stable_worldmodel.planning)") from e  # fmt: skip
+    z = _checked("encode", z, (2, ...))
+    if z.ndim < 2:
+        raise ValueError(f"encode returned shape {z.shape}, not (2, ...) with a latent for each frame")
+    return kind, _World(model, proposal, z.shape[1:]), {"patches": int(np.prod(z.shape[1:-1])), "dim": z.shape[-1]}
+
+
 def _argument(what, x, of):
     """Converts an argument with the function `of`, and names the argument in the error."""
     try:
@@ -128,7 +161,7 @@ def _argument(what, x, of):
 
 def _commas(x):
     """Converts one or several names to the command line's notation, separated by commas."""
-    return ",".join(map(os.fsdecode, x)) if isinstance(x, (list, tuple)) else os.fsdecode(x)
+    return os.fsdecode(x) if isinstance(x, (bytes, os.PathLike)) else ",".join(map(os.fsdecode, names(x)))
 
 
 def _word(x):
@@ -169,27 +202,14 @@ class _External:
     def __init__(self, model, proposal):
         self.model, self.proposal = model, proposal
 
-    def probe(self, frame_size):
-        """Returns what the evaluation must know of the model before the first question."""
-        return {}
-
     def propose(self, shape, frames, goals):
         return _checked("propose", self.proposal.propose(frames, goals), shape)
 
 
 class _World(_External):
-    def probe(self, frame_size):
-        try:
-            with _no_grad():
-                z = self.model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8))
-        except (IndexError, KeyError, TypeError, AttributeError) as e:  # typical of code that expects another argument
-            raise TypeError(f"{type(self.model).__name__}.encode does not accept frames (n, S, S, 3) of uint8, as kind world requires: it raised {e!r} (hint: models of stable-worldmodel "
-                            "expect infos there; evaluate an object with their get_cost(info, candidates), or one whose encode and rollout call them)") from e  # fmt: skip
-        z = _checked("encode", z, (2, ...))
-        self.latent = z.shape[1:]
-        if not self.latent:
-            raise ValueError(f"encode returned shape {z.shape}, not (2, ...) with a latent for each frame")
-        return {"patches": int(np.prod(self.latent[:-1])), "dim": self.latent[-1]}
+    def __init__(self, model, proposal, latent):
+        super().__init__(model, proposal)
+        self.latent = latent
 
     def encode(self, shape, frames):
         return _checked("encode", self.model.encode(frames), (len(frames), *self.latent))
@@ -226,7 +246,17 @@ class _Cost(_External):
         c = torch.from_numpy(candidates).to(**self.to)
         if self.infos is None:
             self.infos = [self._info(i, *c.shape[1::2]) for i in range(len(c))]
-        return np.concatenate([_checked("get_cost", self.model.get_cost(info, c[i : i + 1]), (1, *shape[1:]), finite=False) for i, info in enumerate(self.infos)])
+        return np.concatenate([_checked("get_cost", self._cost_of(i, c[i : i + 1]), (1, *shape[1:]), finite=False) for i in range(len(c))])
+
+    def _cost_of(self, i, candidates):
+        try:
+            return self._get_cost(self.infos[i], candidates)
+        except AssertionError:  # PreJEPA keeps the encoding of one episode, and encodes another one only into an info without encodings
+            self.infos[i] = self._info(i, *candidates.shape[1::2])
+            return self._get_cost(self.infos[i], candidates)
+
+    def _get_cost(self, info, candidates):
+        return self.model.get_cost(info, candidates)
 
     def _info(self, i, candidates, width):
         """Returns what stable-worldmodel's solvers pass for episode i, repeated for each candidate. Every plan has a different `id`."""
@@ -244,3 +274,21 @@ class _Cost(_External):
         x = torch.from_numpy(frame[None]).to(self.to["device"]).permute(0, 3, 1, 2).to(self.to["dtype"]) / 255
         mean, std = (torch.tensor(v, **self.to).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
         return ((x - mean) / std).unsqueeze(1)
+
+    def takes_infos(self, frame_size):
+        """Returns whether the model's encode takes an info with pixels and returns one with latents "emb"."""
+        try:
+            info = self.model.encode({"pixels": self._pixels(np.zeros((frame_size, frame_size, 3), np.uint8))})
+        except Exception:  # the caller reports the exception of the first attempt
+            return False
+        return isinstance(info, dict) and hasattr(info.get("emb"), "detach")
+
+
+class _Shooting(_Cost):
+    """Plans with a model whose encode and rollout take infos: a plan costs the squared distance of its last latent from the goal's, summed."""
+
+    def _get_cost(self, info, candidates):
+        if "goal_emb" not in info:
+            info["goal_emb"] = self.model.encode({"pixels": info["goal"][:, 0]})["emb"][:, None, -1]
+        last = self.model.rollout(info, candidates)["predicted_emb"][:, :, -1]
+        return (last - info["goal_emb"]).square().flatten(2).sum(2)

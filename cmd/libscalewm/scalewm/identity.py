@@ -1,5 +1,7 @@
 """Hashes that distinguish a model from others: of its weights and of its code."""
 
+from __future__ import annotations
+
 import contextlib
 import copyreg
 import dis
@@ -10,6 +12,7 @@ import os
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 from .models import Model
 
@@ -20,11 +23,11 @@ _CALLABLES = (types.FunctionType, types.MethodType, functools.partial, functools
 _CALLED = ("__self__", "__func__", "__wrapped__", "__defaults__", "__kwdefaults__", "func", "args", "keywords", "fget", "fset")
 
 
-def state_hash(*models):
+def state_hash(*models: Any) -> str:
     """Returns the SHA-256 of the names and values of the `state_dict()` of PyTorch modules.
 
-    Wrappers such as those of torch.compile and DistributedDataParallel do not change it. For a single
-    model from `scalewm.load`, it is the hash of its file.
+    Names are without `_orig_mod` and `module`, which torch.compile and DistributedDataParallel add. For a
+    single model from `scalewm.load`, it is the hash of its file.
     """
     models = [m for m in models if m is not None]
     if len(models) == 1 and isinstance(models[0], Model):
@@ -36,32 +39,18 @@ def state_hash(*models):
             continue
         if not hasattr(m, "state_dict"):
             raise TypeError("the model has no state_dict to hash (hint: weights=, the SHA-256 of the file that it was loaded from)")
-        for key, t in sorted((_unwrapped_key(m, key), t) for key, t in m.state_dict().items()):
+        named = [(".".join(part for part in key.split(".") if part not in _WRAPPERS.values()), t) for key, t in m.state_dict().items()]
+        for key, t in sorted(named, key=lambda x: x[0]):
             h.update(f"{key} {t.dtype} {tuple(t.shape)}\n".encode())
             h.update(t.detach().cpu().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy().tobytes())
     return h.hexdigest()
 
 
-def _wrapped_as(m):
-    """Returns the name under which a wrapper of torch holds its module; None for other objects."""
-    return _WRAPPERS.get(type(m).__name__) if type(m).__module__.startswith("torch.") else None
-
-
-def _unwrapped(x):
+def unwrapped(x):
     """Returns the module inside wrappers of torch, or x itself."""
-    while name := _wrapped_as(x):
+    while type(x).__module__.startswith("torch.") and (name := _WRAPPERS.get(type(x).__name__)):
         x = x._modules[name]
     return x
-
-
-def _unwrapped_key(m, key):
-    """Returns a key of a state_dict without the names that wrappers add."""
-    names = []
-    for name in key.split("."):
-        if name != _wrapped_as(m):
-            names.append(name)
-        m = getattr(m, "_modules", {}).get(name)
-    return ".".join(names)
 
 
 def is_module(x):
@@ -69,12 +58,17 @@ def is_module(x):
     return callable(getattr(type(x), "modules", None))
 
 
+def is_composed(x):
+    """Returns whether x is a container of torch or a cost of stable-worldmodel (ShootingCostEvaluator, objectives): modules that only use others, in both modes alike."""
+    return type(x).__module__.startswith(("torch.nn.modules.container", "stable_worldmodel.planning."))
+
+
 def reachable(*roots):
     """Returns the given objects and those they refer to, five levels deep: through attributes, containers, closures, bound methods and partial functions."""
     found, level = {}, roots
     for _ in range(5):
         below = []
-        for x in map(_unwrapped, level):
+        for x in map(unwrapped, level):
             if id(x) not in found and not isinstance(x, (type, types.ModuleType, str, bytes, int, float, complex, type(None))):
                 found[id(x)] = x
                 below += _inside(x)
@@ -145,11 +139,19 @@ def code_hash(*models, **settings):
                 named += [("DEREF", *c) for c in _closure(x)]
         else:
             todo.append(type(x))
+            if is_composed(x):
+                lines.add(_composition(x))
         for kind, name, value in named:
             todo.append(value)
             constants.add((kind, name, f"{x.__qualname__}: {name} = {_text(value)}"))
     lines |= {text for kind, name, text in constants if (kind, name) not in assigned}
     return hashlib.sha256("\n".join([*sorted(lines), repr(settings)]).encode()).hexdigest() if lines else ""
+
+
+def _composition(x):
+    """Returns a module as text: its class, and for composed ones constants and parts in order."""
+    own = {k: _text(tuple(v) if isinstance(v, list) else v) for k, v in vars(x).items() if not k.startswith("_") and k != "training"}
+    return f"{type(x).__qualname__} {own} {[(k, _composition(unwrapped(m))) for k, m in x._modules.items()]}" if is_composed(x) else type(x).__qualname__
 
 
 def _codes(code):

@@ -2,6 +2,7 @@
 own classes and loaded strictly, evaluated as the cost model that it is and, by way of the two methods of a
 world model, as one. TestPeersEvaluate compares the cells with those of the native program."""
 
+import copy
 import sys
 from pathlib import Path
 
@@ -13,6 +14,20 @@ import scalewm
 folder, data, out = sys.argv[1:]
 EVALUATION = {"solver": "cem", "tier": "T3", "sets": "s101", "episodes": 60}
 MEAN, STD = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+
+
+class OfMain(torch.nn.Module):
+    """A model with the interface of stable-worldmodel's main branch: infos in encode and rollout, and no cost."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def encode(self, info):
+        return self.model.encode(info)
+
+    def rollout(self, info, action_sequence):
+        return self.model.rollout(info, action_sequence)
 
 
 class AsWorld:
@@ -35,6 +50,16 @@ model = load_pretrained(str(Path(folder).resolve())).eval()
 world = AsWorld(model)
 scalewm.evaluate(model, "tworoom", data, out, name="torch", frame_size=world.frame_size, **EVALUATION)
 scalewm.evaluate(world, "tworoom", data, out, name="torch", weights=scalewm.state_hash(model), **EVALUATION)
+bare, small = OfMain(model).eval(), {**EVALUATION, "episodes": 3, "frame_size": world.frame_size, "name": "main"}
+(cost,) = scalewm.evaluate(bare, "tworoom", data, out, **small)["cells"]
+assert cost["method"] == "main@cost", cost
+for wrapped in (torch.compile(bare), torch.nn.DataParallel(bare)):
+    assert any("reused" in note for note in scalewm.evaluate(wrapped, "tworoom", data, out, **small)["notes"])
+same = scalewm.evaluate(model, "tworoom", data, out, **{**small, "name": "mains"})["cells"][0]
+assert cost["mean"] == same["mean"], (cost, same)
+inner = copy.deepcopy(model)
+inner.encoder = torch.compile(inner.encoder)
+assert scalewm.state_hash(inner) == scalewm.state_hash(model)
 for wrapped in (torch.compile(model), torch.nn.DataParallel(model), torch.nn.DataParallel(torch.compile(model))):
     assert scalewm.state_hash(wrapped) == scalewm.state_hash(model)
 
