@@ -50,7 +50,7 @@ model = load_pretrained(str(Path(folder).resolve())).eval()
 world = AsWorld(model)
 scalewm.evaluate(model, "tworoom", data, out, name="torch", frame_size=world.frame_size, **EVALUATION)
 scalewm.evaluate(world, "tworoom", data, out, name="torch", weights=scalewm.state_hash(model), **EVALUATION)
-bare, small = OfMain(model), {**EVALUATION, "episodes": 3, "frame_size": world.frame_size, "name": "main"}
+bare, small = OfMain(model).eval(), {**EVALUATION, "episodes": 3, "frame_size": world.frame_size, "name": "main"}
 (cost,) = scalewm.evaluate(bare, "tworoom", data, out, **small)["cells"]
 assert cost["method"] == "main@cost", cost
 for wrapped in (torch.compile(bare), torch.nn.DataParallel(bare)):
