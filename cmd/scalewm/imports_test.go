@@ -40,7 +40,7 @@ var layers = []rule{
 	{of: "dataset/hdf5/hdf5test", libraries: []string{"C"}},
 	{of: "dataset/remote", ours: []string{"dataset/parallel", "dataset/safefile", "dataset/remote"}, libraries: []string{"github.com/minio/minio-go/v7"}},
 	{of: "dataset/collect", ours: []string{"dataset", "envs"}},
-	{of: "dataset/convert", ours: []string{"envs$", "dataset$", "dataset/safefile", "dataset/hdf5"}, libraries: []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"}},
+	{of: "dataset/convert", ours: []string{"envs$", "dataset$", "dataset/parallel", "dataset/safefile", "dataset/hdf5"}, libraries: []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"}},
 	{of: "dataset/export", ours: []string{"envs$", "dataset$", "dataset/parallel", "dataset/safefile", "dataset/hdf5"}, libraries: []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"}},
 	{of: "dataset/replay", ours: []string{"dataset", "envs"}},
 

@@ -33,6 +33,8 @@ type layout struct {
 var layouts = []layout{
 	{name: "LeRobot", is: func(in *input) bool { return in.has("meta/info.json") }, open: openLeRobot},
 	{name: "stable-worldmodel's folder", is: func(in *input) bool { return in.has("ep_len.npz") }, open: openFolder},
+	{name: "DINO-WM's folder", is: isDINOWM, open: openDINOWM},
+	{name: "Zarr", is: isZarr, open: openZarr},
 	{name: "Lance", is: func(in *input) bool { return in.has("_versions") || in.any("*.lance") }, instead: insteadOfLance},
 	{name: "Minari", is: isMinari, open: openMinari},
 	{name: "Minari's Arrow storage", is: isMinariArrow, instead: insteadOfMinariArrow},

@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/pierrec/lz4/v4"
@@ -31,8 +32,50 @@ const (
 	codecZstd = 4
 )
 
-// bloscDecode decodes a Blosc buffer into out.
+// errOtherBlosc is wrapped by errors about buffers that only other versions of Blosc
+// decode.
+var errOtherBlosc = errors.New("this Blosc buffer cannot be decoded")
+
+// bloscDecode decodes a buffer of filter 32001 into out.
 func bloscDecode(out, src []byte) ([]byte, error) {
+	b, err := decodeBlosc(out, src)
+	if errors.Is(err, errOtherBlosc) {
+		err = fmt.Errorf("%w (hint: rewrite the file with `h5repack -f GZIP=6`)", err)
+	}
+	return b, err
+}
+
+// Decompress decodes src into out and returns the part of out that it filled. The
+// codec is blosc, lz4 (a block without a header), zlib or zstd; ok is false for any
+// other. Decompress does not write beyond out and may be called from several
+// goroutines at once. Errors have no hint.
+func Decompress(codec string, out, src []byte) (b []byte, ok bool, err error) {
+	switch codec {
+	case "blosc":
+		b, err = decodeBlosc(out, src)
+	case "lz4":
+		b, err = lz4Decode(out, src)
+	case "zlib":
+		b, err = inflate(out, src)
+	case "zstd":
+		b, err = zstdDecode(out, src)
+	default:
+		return nil, false, nil
+	}
+	return b, true, err
+}
+
+// lz4Decode decodes an LZ4 block into out and returns the part that it filled.
+func lz4Decode(out, src []byte) ([]byte, error) {
+	n, err := lz4.UncompressBlock(src, out)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errDamaged, err)
+	}
+	return out[:n], nil
+}
+
+// decodeBlosc decodes a Blosc buffer into out.
+func decodeBlosc(out, src []byte) ([]byte, error) {
 	if len(src) < bloscHeader {
 		return nil, errDamaged
 	}
@@ -43,7 +86,7 @@ func bloscDecode(out, src []byte) ([]byte, error) {
 	}
 	// Blosc-2 has higher format versions, or marks itself by both shuffles at once.
 	if src[0] > 2 || flags&(bloscShuffle|bloscBits) == bloscShuffle|bloscBits {
-		return nil, fmt.Errorf("this is a Blosc-2 buffer (hint: rewrite the file with `h5repack -f GZIP=6`)")
+		return nil, fmt.Errorf("%w: it is of Blosc-2", errOtherBlosc)
 	}
 	out = out[:size]
 	if flags&bloscMemcpy != 0 {
@@ -145,15 +188,13 @@ func bloscStream(dst, src []byte, codec int) error {
 	case codecBloscLZ:
 		got, err = bloscLZDecode(dst, src)
 	case codecLZ4:
-		var n int
-		n, err = lz4.UncompressBlock(src, dst)
-		got = dst[:max(n, 0)]
+		got, err = lz4Decode(dst, src)
 	case codecZlib:
 		got, err = inflate(dst, src)
 	case codecZstd:
 		got, err = zstdDecode(dst, src)
 	default:
-		return fmt.Errorf("its codec %d is not built in (hint: rewrite the file with `h5repack -f GZIP=6`)", codec)
+		return fmt.Errorf("%w: its codec %d is not built in", errOtherBlosc, codec)
 	}
 	if err != nil || len(got) != len(dst) {
 		return errDamaged
