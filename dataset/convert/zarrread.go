@@ -22,8 +22,12 @@ func (s *zarrStore) read(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An archive may claim any size, so that more than this is allocated as it comes.
-	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), limit, 1<<20)+bytes.MinRead))
+	size := min(st.Size(), limit)
+	if _, isFile := f.(*os.File); !isFile {
+		// An archive may claim any size, so that more than this is allocated as it comes.
+		size = min(size, 1<<20)
+	}
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	if _, err = b.ReadFrom(io.LimitReader(f, limit+1)); err == nil && int64(b.Len()) > limit {
 		err = fmt.Errorf("it has more than %d bytes: %w", limit, errZarrDamaged)
 	}
