@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model/device"
 	"scalewm/model/nn"
 	"scalewm/model/weights"
@@ -36,7 +37,7 @@ type Geometry interface {
 	// Hydra returns the contents of the config.json, to be encoded as JSON, from
 	// which stable-worldmodel constructs the modules of its implementation. more
 	// holds tensors that those modules have and a Trainable does not.
-	Hydra() (config any, more []weights.Tensor)
+	Hydra() (config any, more []tensorfile.Tensor)
 
 	// StepFLOP returns the operations of one training step on batch clips, forward
 	// and backward, including the encoder even if it is frozen. directions is the
@@ -118,14 +119,14 @@ type Count struct {
 
 // Tensors downloads what a checkpoint of m holds: the tensors of Own, then those of
 // Counts.
-func Tensors(dev device.Device, m Trainable) (ts []weights.Tensor) {
+func Tensors(dev device.Device, m Trainable) (ts []tensorfile.Tensor) {
 	for _, p := range m.Saved() {
 		v := make([]float32, p.Len())
 		dev.Download(v, p.Value)
-		ts = append(ts, weights.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
+		ts = append(ts, tensorfile.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
 	}
 	for _, c := range m.Counts() {
-		ts = append(ts, weights.Tensor{Name: c.Name, I64: []int64{*c.N}})
+		ts = append(ts, tensorfile.Tensor{Name: c.Name, I64: []int64{*c.N}})
 	}
 	return ts
 }
@@ -202,7 +203,7 @@ type Family struct {
 	Rename, Transformers5 func(name string) string
 	// Describe derives the geometry from a published config.json and, for what the config
 	// omits, from the shapes of the tensors.
-	Describe func(config []byte, f *weights.File) (Geometry, error)
+	Describe func(config []byte, f *tensorfile.File) (Geometry, error)
 }
 
 // DecodeAs implements Family.Decode for a family whose geometry has the type G.
@@ -219,9 +220,9 @@ func DecodeAs[G Geometry](config []byte) (Geometry, error) {
 type Checkpoint struct {
 	Geometry Geometry
 	// Tensors are in the order in which a checkpoint is written: Own, then Counts.
-	Tensors []weights.Tensor
+	Tensors []tensorfile.Tensor
 	// File has the tensors as they are stored, under the names used here.
-	File *weights.File
+	File *tensorfile.File
 	// NoSidecar says that the checkpoint is a published one.
 	NoSidecar bool
 	family    Family
@@ -249,7 +250,7 @@ func (c *Checkpoint) World(dev device.Device) (World, error) {
 // Published returns the tensors and the config.json of the checkpoint in the form
 // that stable-worldmodel publishes. transformers is the major version of the
 // transformers library, 4 or 5, whose tensor names are used.
-func (c *Checkpoint) Published(transformers int) ([]weights.Tensor, []byte, error) {
+func (c *Checkpoint) Published(transformers int) ([]tensorfile.Tensor, []byte, error) {
 	ts := slices.Clone(c.Tensors)
 	for i := range ts {
 		if transformers == 5 {
@@ -314,7 +315,7 @@ func Open(path, key string) (*Checkpoint, *weights.Sidecar, error) {
 // Read checks a checkpoint of any family that weights.Load has read, and renames its
 // tensors to the names used here. If s is of kind weights.Published, Read finds the
 // model by the names of its tensors and fills in s from the family's conventions.
-func Read(f *weights.File, s *weights.Sidecar, key string) (*Checkpoint, error) {
+func Read(f *tensorfile.File, s *weights.Sidecar, key string) (*Checkpoint, error) {
 	var fam Family
 	var left map[string]int
 	var err error
@@ -338,7 +339,7 @@ func Read(f *weights.File, s *weights.Sidecar, key string) (*Checkpoint, error) 
 // completes the sidecar of a published file, and checks the tensors against the
 // geometry. left has the tensors of a published file that were left out so far, by
 // module. It is nil for a file of this program, which has no others.
-func (fam Family) read(f *weights.File, s *weights.Sidecar, left map[string]int) (*Checkpoint, error) {
+func (fam Family) read(f *tensorfile.File, s *weights.Sidecar, left map[string]int) (*Checkpoint, error) {
 	published := left != nil
 	if err := f.Rename(fam.Rename); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model/weights"
 )
 
@@ -17,7 +18,7 @@ import (
 // averages (EMA) of the weights, as state dicts or under several prefixes.
 type candidate struct {
 	family Family
-	state  weights.State
+	state  tensorfile.State
 	prefix string // "", or with a dot at its end
 	// inner says that the prefix continues that of another candidate in the same state
 	// dict. The other one is the model, and this one a module that it does not need.
@@ -30,7 +31,7 @@ func (c candidate) String() string { return cmp.Or(c.name, "the model without a 
 
 // candidates returns the models in a file. They are recognised by the names of two
 // tensors: the Mark, and the Root if any candidate with that Mark has one.
-func candidates(f *weights.File) (all []candidate) {
+func candidates(f *tensorfile.File) (all []candidate) {
 	for _, state := range f.States() {
 		names := map[string]bool{}
 		for _, n := range state.Names {
@@ -97,13 +98,13 @@ func keys(all []candidate) string {
 	for _, c := range all {
 		names = append(names, c.String())
 	}
-	return weights.Listed(names)
+	return tensorfile.Listed(names)
 }
 
 // extract reduces a published file to the chosen model, without prefix. It returns the
 // model's family, and how many tensors of which modules it left out. It adds to the
 // sidecar's notes which other models there are.
-func extract(f *weights.File, s *weights.Sidecar, key string) (fam Family, left map[string]int, err error) {
+func extract(f *tensorfile.File, s *weights.Sidecar, key string) (fam Family, left map[string]int, err error) {
 	all := candidates(f)
 	c, err := choose(all, key)
 	if err != nil {
@@ -126,7 +127,7 @@ func extract(f *weights.File, s *weights.Sidecar, key string) (fam Family, left 
 		unread = append(unread, o.String())
 	}
 	if unread = append(unread, f.Rest(c.state)...); len(unread) > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("read %s; not read: %s", c, weights.Listed(unread)))
+		s.Notes = append(s.Notes, fmt.Sprintf("read %s; not read: %s", c, tensorfile.Listed(unread)))
 	}
 	// The same file holds other weights under another key, which need another hash.
 	if len(all) > 1 {
@@ -158,7 +159,7 @@ const maxModels = 100
 // dropModules removes the tensors of modules that none of the named tensors belongs to,
 // such as further heads of a training, and adds them to left. An unknown tensor in one of
 // the model's own modules stays, since it means another geometry.
-func dropModules(f *weights.File, names []string, left map[string]int) {
+func dropModules(f *tensorfile.File, names []string, left map[string]int) {
 	own := map[string]bool{}
 	for _, n := range names {
 		own[module(n)] = true
@@ -185,6 +186,6 @@ func noteLeft(s *weights.Sidecar, left map[string]int) {
 		parts = append(parts, fmt.Sprintf("%.40s (%d)", name, left[name]))
 	}
 	if len(parts) > 0 {
-		s.Notes = append(s.Notes, "left out tensors that are not the model's: "+weights.Listed(parts))
+		s.Notes = append(s.Notes, "left out tensors that are not the model's: "+tensorfile.Listed(parts))
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/tensorfile"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
@@ -225,7 +226,7 @@ func writeSidecar(t *testing.T, w *pipeline.Workspace, merged, fp, step string) 
 	}
 	side := &weights.Sidecar{Kind: "lewm", Schema: 1, Method: words[1], Task: words[0], Seed: seed, Protocol: "paper",
 		Device: w.Trainer.Kind().String(), Data: fp, Config: config, Train: recipe}
-	err = weights.Save(filepath.Join(merged, "train", arm, weights.FileName), []weights.Tensor{{Name: arm, Shape: []int{1}, F32: []float32{1}}}, side)
+	err = weights.Save(filepath.Join(merged, "train", arm, weights.FileName), []tensorfile.Tensor{{Name: arm, Shape: []int{1}, F32: []float32{1}}}, side)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/presets"
 	"scalewm/model/device"
@@ -387,7 +388,7 @@ func TestCheckpointThatDiverged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ts []weights.Tensor
+	var ts []tensorfile.Tensor
 	for _, name := range f.Names() {
 		x, err := f.Tensor(name)
 		if err != nil {

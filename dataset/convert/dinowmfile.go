@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"scalewm/dataset/safefile"
-	"scalewm/model/weights"
+	"scalewm/dataset/tensorfile"
 )
 
 // readLengths reads the rows of each episode. Without them, all have the most.
@@ -16,7 +16,7 @@ func (d *dinoWM) readLengths(episodes, most int) (err error) {
 	case d.in.has("seq_lengths.pkl"):
 		var b []byte
 		if b, err = safefile.Read(d.in.path("seq_lengths.pkl"), safefile.MaxSet); err == nil {
-			d.lengths, err = weights.ParsePickledInts(b)
+			d.lengths, err = tensorfile.ParsePickledInts(b)
 		}
 	case d.in.has("seq_lengths.pth"):
 		var a array
@@ -49,7 +49,7 @@ func (d *dinoWM) tensor(name string) (a array, err error) {
 	if err != nil {
 		return a, err
 	}
-	t, err := weights.ParseArray(b)
+	t, err := tensorfile.ParseArray(b)
 	if err != nil {
 		return a, fmt.Errorf("%s: %w", name, err)
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/tensorfile"
 	"scalewm/eval"
 	"scalewm/eval/results"
 	"scalewm/model"
-	"scalewm/model/weights"
 )
 
 // Tune is the step that chooses MPPI's temperature on a task with the baseline's
@@ -67,7 +67,7 @@ func (s *Tune) State(context.Context) (State, error) {
 	switch {
 	case errors.Is(err, cell.ErrTorn):
 		return State{Text: "to do again: the choice is torn"}, nil
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, weights.ErrDamaged):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, tensorfile.ErrDamaged):
 		return toDo, nil
 	}
 	return done, err

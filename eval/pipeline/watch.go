@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
+	"scalewm/dataset/tensorfile"
 	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
 )
@@ -131,7 +132,7 @@ func (v *Watcher) progressNote(s *Train, dir string) string {
 // ignoreMissing returns nil for errors that only say that an earlier step has not made its
 // result yet, or has to make it again; else err.
 func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, weights.ErrDamaged) || errors.Is(err, cell.ErrTorn) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, tensorfile.ErrDamaged) || errors.Is(err, cell.ErrTorn) {
 		return nil
 	}
 	return err

@@ -15,9 +15,9 @@ import (
 	"strings"
 
 	"scalewm/dataset/safefile"
+	"scalewm/dataset/tensorfile"
 	"scalewm/model/device"
 	"scalewm/model/nn"
-	"scalewm/model/weights"
 )
 
 // File is a backbone in host memory. Its tensors are complete, have the shapes that
@@ -26,7 +26,7 @@ type File struct {
 	Config Config
 	SHA256 string // of the file's bytes
 
-	tensors []weights.Tensor // in the order of Encoder.params
+	tensors []tensorfile.Tensor // in the order of Encoder.params
 }
 
 // The names of the files that Hugging Face publishes for a model.
@@ -46,7 +46,7 @@ func Read(path string) (*File, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, publishedName)
 	}
-	if err := weights.Check(path); err != nil {
+	if err := tensorfile.Check(path); err != nil {
 		return nil, err
 	}
 	b, err := safefile.Read(path, safefile.MaxWeights)
@@ -65,7 +65,7 @@ func Read(path string) (*File, error) {
 
 // parse parses and checks the bytes of the file at path.
 func parse(path string, b []byte, d hfConfig) (*File, error) {
-	w, err := weights.ParseFile(path, b)
+	w, err := tensorfile.ParseFile(path, b)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ var (
 
 // geometry derives the geometry from the shapes of a file's tensors, and compares it
 // with d.
-func geometry(w *weights.File, d hfConfig) (Config, error) {
+func geometry(w *tensorfile.File, d hfConfig) (Config, error) {
 	c := Small()
 	for _, n := range w.Names() {
 		switch {
@@ -191,7 +191,7 @@ func geometry(w *weights.File, d hfConfig) (Config, error) {
 }
 
 // dims returns the shape of a tensor, which must have the given number of axes.
-func dims(w *weights.File, name string, axes int) ([]int, error) {
+func dims(w *tensorfile.File, name string, axes int) ([]int, error) {
 	s, ok := w.Shape(name)
 	if !ok {
 		return nil, fmt.Errorf("there is no tensor %s, neither under this name nor under the hub's %s", name, whichHint)

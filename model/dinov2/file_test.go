@@ -14,24 +14,24 @@ import (
 	"testing"
 
 	"scalewm/dataset/safefile/fuzztest"
+	"scalewm/dataset/tensorfile"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
 	"scalewm/model/nn"
-	"scalewm/model/weights"
 )
 
 // tiny is a file in the published form, written by testdata/dinov2.py.
 const tiny = committed + "/dinov2_tiny"
 
 // tensorsOf returns the tensors of the tiny file by name.
-func tensorsOf(t testing.TB) map[string]weights.Tensor {
+func tensorsOf(t testing.TB) map[string]tensorfile.Tensor {
 	t.Helper()
-	f, err := weights.Open(filepath.Join(tiny, publishedName))
+	f, err := tensorfile.Open(filepath.Join(tiny, publishedName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]weights.Tensor{}
+	out := map[string]tensorfile.Tensor{}
 	for _, n := range f.Names() {
 		if out[n], err = f.Tensor(n); err != nil {
 			t.Fatal(err)
@@ -41,10 +41,10 @@ func tensorsOf(t testing.TB) map[string]weights.Tensor {
 }
 
 // fileOf writes a safetensors file of the tiny geometry and its config.json.
-func fileOf(t testing.TB, tensors map[string]weights.Tensor) string {
+func fileOf(t testing.TB, tensors map[string]tensorfile.Tensor) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := weights.Write(&b, nil, list(tensors)); err != nil {
+	if err := tensorfile.Write(&b, nil, list(tensors)); err != nil {
 		t.Fatal(err)
 	}
 	config, err := os.ReadFile(filepath.Join(tiny, configName))
@@ -54,7 +54,7 @@ func fileOf(t testing.TB, tensors map[string]weights.Tensor) string {
 	return folder(t, map[string]string{publishedName: b.String(), configName: string(config)})
 }
 
-func list(tensors map[string]weights.Tensor) (ts []weights.Tensor) {
+func list(tensors map[string]tensorfile.Tensor) (ts []tensorfile.Tensor) {
 	for n, v := range tensors {
 		v.Name = n
 		ts = append(ts, v)
@@ -113,7 +113,7 @@ func TestSpellings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, five := valuesOf(t, f), map[string]weights.Tensor{}
+	want, five := valuesOf(t, f), map[string]tensorfile.Tensor{}
 	for n, v := range tensorsOf(t) {
 		five[Transformers5(n)] = v
 		if back := Transformers4(Transformers5(n)); back != n {
@@ -145,8 +145,8 @@ func TestRefuses(t *testing.T) {
 	}
 	refuses("no file", filepath.Join(t.TempDir(), "none.safetensors"), "opening the backbone")
 	refuses("an empty folder", t.TempDir(), "opening the backbone")
-	refuses("a malicious pickle", "../weights/testdata/module.pt", `pickled object of "torch.nn.modules.linear.Linear"`)
-	refuses("a file of another kind", "../weights/testdata/plain.pt", "there is no tensor embeddings.patch_embeddings.projection.weight")
+	refuses("a malicious pickle", "../../dataset/tensorfile/testdata/module.pt", `pickled object of "torch.nn.modules.linear.Linear"`)
+	refuses("a file of another kind", "../../dataset/tensorfile/testdata/plain.pt", "there is no tensor embeddings.patch_embeddings.projection.weight")
 
 	whole, err := os.ReadFile(filepath.Join(tiny, publishedName))
 	if err != nil {
@@ -157,24 +157,24 @@ func TestRefuses(t *testing.T) {
 
 	const scale = "encoder.layer.1.layer_scale1.lambda1"
 	for name, c := range map[string]struct {
-		change func(ts map[string]weights.Tensor)
+		change func(ts map[string]tensorfile.Tensor)
 		want   string
 	}{
-		"registers":   {func(ts map[string]weights.Tensor) { ts["embeddings.register_tokens"] = ts[scale] }, "register tokens"},
-		"hub's":       {func(ts map[string]weights.Tensor) { ts["register_tokens"] = ts[scale] }, "register tokens"},
-		"SwiGLU":      {func(ts map[string]weights.Tensor) { ts["encoder.layer.0.mlp.weights_in.bias"] = ts[scale] }, "SwiGLU"},
-		"hub's giant": {func(ts map[string]weights.Tensor) { ts["blocks.0.mlp.w12.bias"] = ts[scale] }, "SwiGLU"},
-		"missing":     {func(ts map[string]weights.Tensor) { delete(ts, scale) }, `no tensor "` + scale},
-		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor that the model does not have: classifier.weight"},
-		"both names":  {func(ts map[string]weights.Tensor) { ts["blocks.1.ls1.gamma"] = ts[scale] }, "are both"},
-		"another size": {func(ts map[string]weights.Tensor) {
-			ts[scale] = weights.Tensor{Shape: []int{25}, F32: make([]float32, 25)}
+		"registers":   {func(ts map[string]tensorfile.Tensor) { ts["embeddings.register_tokens"] = ts[scale] }, "register tokens"},
+		"hub's":       {func(ts map[string]tensorfile.Tensor) { ts["register_tokens"] = ts[scale] }, "register tokens"},
+		"SwiGLU":      {func(ts map[string]tensorfile.Tensor) { ts["encoder.layer.0.mlp.weights_in.bias"] = ts[scale] }, "SwiGLU"},
+		"hub's giant": {func(ts map[string]tensorfile.Tensor) { ts["blocks.0.mlp.w12.bias"] = ts[scale] }, "SwiGLU"},
+		"missing":     {func(ts map[string]tensorfile.Tensor) { delete(ts, scale) }, `no tensor "` + scale},
+		"left over":   {func(ts map[string]tensorfile.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor that the model does not have: classifier.weight"},
+		"both names":  {func(ts map[string]tensorfile.Tensor) { ts["blocks.1.ls1.gamma"] = ts[scale] }, "are both"},
+		"another size": {func(ts map[string]tensorfile.Tensor) {
+			ts[scale] = tensorfile.Tensor{Shape: []int{25}, F32: make([]float32, 25)}
 		}, scale + " is [25], the model needs [24]"},
-		"another table": {func(ts map[string]weights.Tensor) {
-			ts["embeddings.position_embeddings"] = weights.Tensor{Shape: []int{1, 49, 24}, F32: make([]float32, 49*24)}
+		"another table": {func(ts map[string]tensorfile.Tensor) {
+			ts["embeddings.position_embeddings"] = tensorfile.Tensor{Shape: []int{1, 49, 24}, F32: make([]float32, 49*24)}
 		}, "position_embeddings is [1 49 24], the model needs [1 37 24]"},
-		"no number": {func(ts map[string]weights.Tensor) { ts[scale].F32[3] = float32(math.NaN()) }, scale + " has NaN at 3"},
-		"a matrix":  {func(ts map[string]weights.Tensor) { ts["embeddings.position_embeddings"] = ts[scale] }, "which is not a shape of DINOv2"},
+		"no number": {func(ts map[string]tensorfile.Tensor) { ts[scale].F32[3] = float32(math.NaN()) }, scale + " has NaN at 3"},
+		"a matrix":  {func(ts map[string]tensorfile.Tensor) { ts["embeddings.position_embeddings"] = ts[scale] }, "which is not a shape of DINOv2"},
 	} {
 		ts := tensorsOf(t)
 		c.change(ts)
@@ -219,12 +219,12 @@ func TestValidate(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	// A complete backbone of width 3, so that inputs are small.
 	var s nn.Set
-	var ts []weights.Tensor
+	var ts []tensorfile.Tensor
 	for _, p := range New(&s, "", Config{Width: 3, Layers: 1, Heads: 1, MLP: 2, Patch: 1, Positions: 1, FrameSize: 1}).params {
-		ts = append(ts, weights.Tensor{Name: p.Name[1:], Shape: p.Shape, F32: make([]float32, p.Len())})
+		ts = append(ts, tensorfile.Tensor{Name: p.Name[1:], Shape: p.Shape, F32: make([]float32, p.Len())})
 	}
 	var b bytes.Buffer
-	if err := weights.Write(&b, nil, ts); err != nil {
+	if err := tensorfile.Write(&b, nil, ts); err != nil {
 		f.Fatal(err)
 	}
 	config := []byte(`{"num_attention_heads":3}`)

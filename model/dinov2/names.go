@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model/weights"
 )
 
@@ -52,7 +53,7 @@ func Transformers4(name string) string {
 
 // useTransformers4 renames the tensors of a file to the names of transformers 4. It
 // first splits the hub's packed q, k and v.
-func useTransformers4(f *weights.File) error {
+func useTransformers4(f *tensorfile.File) error {
 	for _, name := range f.Names() {
 		m := hub.Layer.FindStringSubmatch(name)
 		if m == nil || !strings.HasPrefix(m[3], "attn.qkv.") {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
-	"scalewm/model/weights"
 )
 
 // hydra is the config.json of a published checkpoint, a tree from which Hydra
@@ -82,7 +82,7 @@ func (e *hydraEncoder) heads() int {
 
 // describe returns the geometry of a published checkpoint. It takes each number from
 // the config or, if the config omits it, from the shapes of the tensors.
-func describe(config []byte, f *weights.File) (model.Geometry, error) {
+func describe(config []byte, f *tensorfile.File) (model.Geometry, error) {
 	var t hydra
 	if err := json.Unmarshal(config, &t); err != nil {
 		return nil, fmt.Errorf("%v %s", err, hydraHint)
@@ -97,7 +97,7 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 }
 
 // geometry combines the tree's numbers with those that only the tensors' shapes show.
-func (t *hydra) geometry(f *weights.File) Config {
+func (t *hydra) geometry(f *tensorfile.File) Config {
 	const embeddings, layer, block = "backbone.embeddings.", "backbone.encoder.layer.", "predictor.transformer.layers."
 	c := Config{History: t.History, PositionFrames: t.Predictor.Frames, PredictorDepth: cmp.Or(t.Predictor.Depth, f.Count(block+"%d.0.to_qkv.weight")),
 		PredictorHeads: t.Predictor.Heads, PredictorMLP: cmp.Or(t.Predictor.MLP, f.Axis(block+"0.1.net.1.weight", 0)), Dropout: t.Predictor.Dropout}
@@ -133,10 +133,10 @@ func (c Config) Describe() (encoder, latents, predictor string) {
 
 // mask returns the buffer with an attention's mask: 1 if a token (row) attends to
 // another (column), which must be in the same or an earlier frame.
-func (c Config) mask(name string) weights.Tensor {
+func (c Config) mask(name string) tensorfile.Tensor {
 	patches := c.Backbone.Patches()
 	n := c.PositionFrames * patches
-	t := weights.Tensor{Name: name, Shape: []int{1, 1, n, n}, F32: make([]float32, n*n)}
+	t := tensorfile.Tensor{Name: name, Shape: []int{1, 1, n, n}, F32: make([]float32, n*n)}
 	for i := range n {
 		for j := range (i/patches + 1) * patches {
 			t.F32[i*n+j] = 1
@@ -147,9 +147,9 @@ func (c Config) mask(name string) weights.Tensor {
 
 // Hydra implements model.Geometry. The additional tensors are the attentions' masks,
 // buffers of the reference implementation.
-func (c Config) Hydra() (any, []weights.Tensor) {
+func (c Config) Hydra() (any, []tensorfile.Tensor) {
 	type tree = map[string]any
-	var masks []weights.Tensor
+	var masks []tensorfile.Tensor
 	for i := range c.PredictorDepth {
 		masks = append(masks, c.mask("predictor.transformer.layers."+strconv.Itoa(i)+".0.bias"))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
@@ -50,7 +51,7 @@ func loaded(t *testing.T, path string) (*model.Checkpoint, *weights.Sidecar) {
 }
 
 // asPyTorch writes a checkpoint in PyTorch's form, with its tensors modified by change.
-func asPyTorch(t *testing.T, c *model.Checkpoint, transformers int, change func([]weights.Tensor) []weights.Tensor) string {
+func asPyTorch(t *testing.T, c *model.Checkpoint, transformers int, change func([]tensorfile.Tensor) []tensorfile.Tensor) string {
 	t.Helper()
 	dir := t.TempDir()
 	ts, config, err := c.Published(transformers)
@@ -70,7 +71,7 @@ func asPyTorch(t *testing.T, c *model.Checkpoint, transformers int, change func(
 	return dir
 }
 
-func same(t *testing.T, a, b []weights.Tensor) {
+func same(t *testing.T, a, b []tensorfile.Tensor) {
 	t.Helper()
 	if len(a) != len(b) {
 		t.Fatalf("%d tensors, want %d", len(b), len(a))
@@ -100,7 +101,7 @@ func TestThereAndBack(t *testing.T) {
 			ours, _ := loaded(t, saved(t, m))
 			same(t, model.Tensors(m.Dev, m), ours.Tensors)
 			for _, version := range []int{4, 5} {
-				dir := asPyTorch(t, ours, version, func(ts []weights.Tensor) []weights.Tensor {
+				dir := asPyTorch(t, ours, version, func(ts []tensorfile.Tensor) []tensorfile.Tensor {
 					for i := range ts {
 						if rest, ok := strings.CutPrefix(ts[i].Name, backbone); ok && version == 5 {
 							ts[i].Name = "model." + backbone + backbone + rest
@@ -134,18 +135,18 @@ func TestThereAndBack(t *testing.T) {
 func TestReadOfTrainers(t *testing.T) {
 	m := newModel(t, ref.New(), tiny())
 	ours, _ := loaded(t, saved(t, m))
-	c, side := loaded(t, asPyTorch(t, ours, 5, func(ts []weights.Tensor) []weights.Tensor {
+	c, side := loaded(t, asPyTorch(t, ours, 5, func(ts []tensorfile.Tensor) []tensorfile.Tensor {
 		for i := range ts {
 			ts[i].Name = "net." + strings.Replace(ts[i].Name, "predictor.", "predictor._orig_mod.", 1)
 		}
-		return append(ts, weights.Tensor{Name: "net.decoder.bias", F32: []float32{1}}, weights.Tensor{Name: "decoder_optimizer.step", F32: []float32{1}})
+		return append(ts, tensorfile.Tensor{Name: "net.decoder.bias", F32: []float32{1}}, tensorfile.Tensor{Name: "decoder_optimizer.step", F32: []float32{1}})
 	}))
 	same(t, model.Tensors(m.Dev, m), c.Tensors)
 	if want := []string{"left out tensors that are not the model's: decoder (1), decoder_optimizer (1)"}; !slices.Equal(side.Notes, want) {
 		t.Errorf("notes %q, want %q", side.Notes, want)
 	}
-	_, _, err := model.Open(asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor {
-		return append(ts, weights.Tensor{Name: "extra_encoders.goal.bias", F32: []float32{1}})
+	_, _, err := model.Open(asPyTorch(t, ours, 4, func(ts []tensorfile.Tensor) []tensorfile.Tensor {
+		return append(ts, tensorfile.Tensor{Name: "extra_encoders.goal.bias", F32: []float32{1}})
 	}), "")
 	refused(t, "another token", err, "does not have: extra_encoders.goal.bias")
 }
@@ -164,7 +165,7 @@ func TestReadRefuses(t *testing.T) {
 		"history":        {`"history_size": 3`, `"history_size": 9`, "history"},
 		"position table": {`"num_frames": 4`, `"num_frames": 5`, "another geometry"},
 	} {
-		dir := asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor { return ts })
+		dir := asPyTorch(t, ours, 4, func(ts []tensorfile.Tensor) []tensorfile.Tensor { return ts })
 		path := filepath.Join(dir, weights.HydraName)
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -176,8 +177,8 @@ func TestReadRefuses(t *testing.T) {
 		_, _, err = model.Open(dir, "")
 		refused(t, name, err, c.want)
 	}
-	dir := asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor {
-		return slices.DeleteFunc(ts, func(t weights.Tensor) bool { return t.Name == "backbone.layernorm.bias" })
+	dir := asPyTorch(t, ours, 4, func(ts []tensorfile.Tensor) []tensorfile.Tensor {
+		return slices.DeleteFunc(ts, func(t tensorfile.Tensor) bool { return t.Name == "backbone.layernorm.bias" })
 	})
 	_, _, err := model.Open(dir, "")
 	refused(t, "a tensor is missing", err, "no tensor")
@@ -196,7 +197,7 @@ func TestPeers(t *testing.T) {
 			dev := ref.New()
 			m := newModel(t, dev, c)
 			ours, _ := loaded(t, saved(t, m))
-			dir := asPyTorch(t, ours, 5, func(ts []weights.Tensor) []weights.Tensor { return ts })
+			dir := asPyTorch(t, ours, 5, func(ts []tensorfile.Tensor) []tensorfile.Tensor { return ts })
 			var errs strings.Builder
 			cmd := exec.Command(python, "testdata/load_strict.py", dir)
 			cmd.Stderr = &errs
@@ -249,7 +250,7 @@ func FuzzDescribe(f *testing.F) {
 	if err := weights.Save(path, model.Tensors(dev, m), &weights.Sidecar{Kind: "x"}); err != nil {
 		f.Fatal(err)
 	}
-	file, err := weights.Open(path)
+	file, err := tensorfile.Open(path)
 	if err != nil {
 		f.Fatal(err)
 	}

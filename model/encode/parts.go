@@ -9,8 +9,8 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/dataset/safefile"
+	"scalewm/dataset/tensorfile"
 	"scalewm/envs"
-	"scalewm/model/weights"
 )
 
 // partSuffix is the extension of a part's file.
@@ -38,7 +38,7 @@ func (p *parts) path(i int) string { return filepath.Join(p.dir, fmt.Sprintf("%0
 // load reads part i. It returns an error if the part is incomplete or belongs to
 // another result.
 func (p *parts) load(i int) ([]float64, error) {
-	f, err := weights.Open(p.path(i))
+	f, err := tensorfile.Open(p.path(i))
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +60,9 @@ func (p *parts) done(i int) bool { _, err := p.load(i); return err == nil }
 // save writes part i atomically.
 func (p *parts) save(i int, z []float32) error {
 	from, to := p.span(i)
-	t := weights.Tensor{Name: p.column, Shape: []int{to - from, p.width}, F32: z}
+	t := tensorfile.Tensor{Name: p.column, Shape: []int{to - from, p.width}, F32: z}
 	return safefile.Write(p.path(i), func(w io.Writer) error {
-		return weights.Write(w, map[string]string{"id": p.id}, []weights.Tensor{t})
+		return tensorfile.Write(w, map[string]string{"id": p.id}, []tensorfile.Tensor{t})
 	})
 }
 

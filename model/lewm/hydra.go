@@ -7,8 +7,8 @@ import (
 	"math"
 	"strings"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
-	"scalewm/model/weights"
 )
 
 // hydra is the config.json of a published checkpoint, a tree from which Hydra
@@ -95,7 +95,7 @@ const hydraHint = "(hint: give the config.json that was published with these wei
 
 // describe returns the geometry of a published checkpoint. It takes each number from
 // the config or, if the config omits it, from the shapes of the tensors in f.
-func describe(config []byte, f *weights.File) (model.Geometry, error) {
+func describe(config []byte, f *tensorfile.File) (model.Geometry, error) {
 	var t hydra
 	if err := json.Unmarshal(config, &t); err != nil {
 		return nil, fmt.Errorf("%v %s", err, hydraHint)
@@ -133,7 +133,7 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 }
 
 // complete sets the fields that are still zero from the shapes of tensors.
-func (c *Config) complete(f *weights.File) {
+func (c *Config) complete(f *tensorfile.File) {
 	const embeddings, block = "encoder.embeddings.", "predictor.transformer.layers."
 	c.Patch = cmp.Or(c.Patch, f.Axis(embeddings+"patch_embeddings.projection.weight", 2))
 	c.ImageSize = cmp.Or(c.ImageSize, c.Patch*int(math.Sqrt(float64(max(0, f.Axis(embeddings+"position_embeddings", 1)-1)))))
@@ -223,7 +223,7 @@ func (t *hydra) checkWidths(c Config) error {
 
 // Hydra implements model.Geometry. The encoder is described as vit_hf's "tiny" with
 // the arguments that differ from it. There are no additional tensors.
-func (c Config) Hydra() (any, []weights.Tensor) {
+func (c Config) Hydra() (any, []tensorfile.Tensor) {
 	type tree = map[string]any
 	const swm = "stable_worldmodel.wm.lewm."
 	vit := tree{"_target_": "stable_pretraining.backbone.utils.vit_hf", "size": "tiny", "patch_size": c.Patch,

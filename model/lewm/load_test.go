@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
@@ -122,7 +123,7 @@ func hydraText(t *testing.T, c Config) []byte {
 }
 
 // publish writes a model in the published form, a .pt file and config.json.
-func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.Tensor) string {
+func publish(t *testing.T, m *Model, change func(ts []tensorfile.Tensor) []tensorfile.Tensor) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, weights.HydraName), hydraText(t, m.Config()))
@@ -142,7 +143,7 @@ func TestLoadPublished(t *testing.T) { eachProjector(t, checkPublished) }
 func checkPublished(t *testing.T, c Config) {
 	dev := ref.New()
 	m := stirredOn(t, dev, c)
-	dir := publish(t, m, slices.Clone[[]weights.Tensor])
+	dir := publish(t, m, slices.Clone[[]tensorfile.Tensor])
 	for _, path := range []string{dir, filepath.Join(dir, weights.PTName)} {
 		back, side, err := load(dev, path)
 		if err != nil {
@@ -162,30 +163,30 @@ func checkPublished(t *testing.T, c Config) {
 func TestLoadPublishedRefuses(t *testing.T) {
 	dev, m := stirred(t)
 	for name, c := range map[string]struct {
-		change func(ts []weights.Tensor) []weights.Tensor
+		change func(ts []tensorfile.Tensor) []tensorfile.Tensor
 		want   string
 	}{
-		"missing": {func(ts []weights.Tensor) []weights.Tensor { return ts[1:] }, "no tensor"},
-		"mask token": {func(ts []weights.Tensor) []weights.Tensor {
-			return append(ts, weights.Tensor{Name: maskToken, Shape: []int{1}, F32: []float32{0}})
+		"missing": {func(ts []tensorfile.Tensor) []tensorfile.Tensor { return ts[1:] }, "no tensor"},
+		"mask token": {func(ts []tensorfile.Tensor) []tensorfile.Tensor {
+			return append(ts, tensorfile.Tensor{Name: maskToken, Shape: []int{1}, F32: []float32{0}})
 		}, ""},
-		"extra": {func(ts []weights.Tensor) []weights.Tensor {
-			return append(ts, weights.Tensor{Name: "encoder.pooler.dense.bias", Shape: []int{1}, F32: []float32{0}})
+		"extra": {func(ts []tensorfile.Tensor) []tensorfile.Tensor {
+			return append(ts, tensorfile.Tensor{Name: "encoder.pooler.dense.bias", Shape: []int{1}, F32: []float32{0}})
 		}, "a tensor that the model does not have: encoder.pooler"},
-		"shape": {func(ts []weights.Tensor) []weights.Tensor { ts[4].Shape = []int{1, len(ts[4].F32)}; return ts }, "the model needs"},
-		"nan":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[1] = float32(math.NaN()); return ts }, "has NaN at 1"},
-		"inf":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[0] = float32(math.Inf(-1)); return ts }, "has -Inf at 0"},
+		"shape": {func(ts []tensorfile.Tensor) []tensorfile.Tensor { ts[4].Shape = []int{1, len(ts[4].F32)}; return ts }, "the model needs"},
+		"nan":   {func(ts []tensorfile.Tensor) []tensorfile.Tensor { ts[4].F32[1] = float32(math.NaN()); return ts }, "has NaN at 1"},
+		"inf":   {func(ts []tensorfile.Tensor) []tensorfile.Tensor { ts[4].F32[0] = float32(math.Inf(-1)); return ts }, "has -Inf at 0"},
 	} {
 		_, _, err := load(dev, publish(t, m, c.change))
 		if c.want != "" || err != nil {
 			refused(t, name, err, c.want)
 		}
 	}
-	two := publish(t, m, slices.Clone[[]weights.Tensor])
+	two := publish(t, m, slices.Clone[[]tensorfile.Tensor])
 	write(t, filepath.Join(two, "weights_epoch_9.pt"), nil)
 	_, _, err := load(dev, two)
 	refused(t, "two files", err, "2 files of weights: weights.pt, weights_epoch_9.pt")
-	bare := publish(t, m, slices.Clone[[]weights.Tensor])
+	bare := publish(t, m, slices.Clone[[]tensorfile.Tensor])
 	os.Remove(filepath.Join(bare, weights.HydraName))
 	_, _, err = load(dev, bare)
 	refused(t, "no config.json", err, "config.json")
@@ -201,14 +202,14 @@ const released = `{"_target_": "stable_worldmodel.wm.lewm.LeWM",
  "pred_proj": {"_target_": "m.MLP", "input_dim": 192, "output_dim": 192, "hidden_dim": 2048, "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}}`
 
 // embedder returns a file that has only the tensor that the tree does not describe.
-func embedder(t *testing.T) *weights.File {
+func embedder(t *testing.T) *tensorfile.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), weights.PTName)
-	ts := []weights.Tensor{{Name: "action_encoder.patch_embed.weight", Shape: []int{10, 25, 1}, F32: make([]float32, 250)}}
+	ts := []tensorfile.Tensor{{Name: "action_encoder.patch_embed.weight", Shape: []int{10, 25, 1}, F32: make([]float32, 250)}}
 	if err := weights.Save(path, ts, &weights.Sidecar{}); err != nil {
 		t.Fatal(err)
 	}
-	f, err := weights.Open(path)
+	f, err := tensorfile.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func FuzzHydra(f *testing.F) {
 	f.Add([]byte(`{"projector":{"_target_":"torch.nn.Sequential","_args_":[{"_target_":"torch.nn.Linear","in_features":8,"out_features":6},{"_target_":"torch.nn.BatchNorm1d"}]}}`))
 	f.Add([]byte(`{"projector":{"norm_fn":{"_target_":"BatchNorm1d"}},"pred_proj":{"norm_fn":{"_target_":"BatchNorm1d"}},"encoder":{"num_attention_heads":-1}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if c, err := describe(b, &weights.File{}); err == nil && c.Validate() == nil {
+		if c, err := describe(b, &tensorfile.File{}); err == nil && c.Validate() == nil {
 			hydraText(t, c.(Config))
 		}
 	})

@@ -10,28 +10,29 @@ import (
 	"unicode/utf8"
 
 	"scalewm/dataset/safefile/fuzztest"
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
 	"scalewm/model/weights"
 )
 
 // variant returns a change of published tensors: it gives every name a prefix, and adds
 // others, each of one number.
-func variant(prefix string, others ...string) func([]weights.Tensor) []weights.Tensor {
-	return func(ts []weights.Tensor) (out []weights.Tensor) {
+func variant(prefix string, others ...string) func([]tensorfile.Tensor) []tensorfile.Tensor {
+	return func(ts []tensorfile.Tensor) (out []tensorfile.Tensor) {
 		for _, t := range ts {
 			t.Name = prefix + t.Name
 			out = append(out, t)
 		}
 		for _, name := range others {
-			out = append(out, weights.Tensor{Name: name, F32: []float32{1}})
+			out = append(out, tensorfile.Tensor{Name: name, F32: []float32{1}})
 		}
 		return out
 	}
 }
 
 // both is a file with a second model whose numbers are half as large.
-func both(first, second string) func([]weights.Tensor) []weights.Tensor {
-	return func(ts []weights.Tensor) []weights.Tensor {
+func both(first, second string) func([]tensorfile.Tensor) []tensorfile.Tensor {
+	return func(ts []tensorfile.Tensor) []tensorfile.Tensor {
 		out := variant(first)(ts)
 		for _, t := range variant(second)(ts) {
 			t.F32 = slices.Clone(t.F32)
@@ -45,8 +46,8 @@ func both(first, second string) func([]weights.Tensor) []weights.Tensor {
 }
 
 // renamed is a change of the names of published tensors.
-func renamed(from, to string) func([]weights.Tensor) []weights.Tensor {
-	return func(ts []weights.Tensor) []weights.Tensor {
+func renamed(from, to string) func([]tensorfile.Tensor) []tensorfile.Tensor {
+	return func(ts []tensorfile.Tensor) []tensorfile.Tensor {
 		for i := range ts {
 			ts[i].Name = strings.Replace(ts[i].Name, from, to, 1)
 		}
@@ -61,7 +62,7 @@ func TestLoadOfTrainers(t *testing.T) {
 	want := model.Tensors(m.Dev, m)
 	const left = "left out tensors that are not the model's: "
 	for name, c := range map[string]struct {
-		change func([]weights.Tensor) []weights.Tensor
+		change func([]tensorfile.Tensor) []tensorfile.Tensor
 		key    string
 		half   bool
 		notes  []string
@@ -107,7 +108,7 @@ func TestLoadOfTrainers(t *testing.T) {
 func TestLoadOfTrainersRefuses(t *testing.T) {
 	_, m := stirred(t)
 	for name, c := range map[string]struct {
-		change    func([]weights.Tensor) []weights.Tensor
+		change    func([]tensorfile.Tensor) []tensorfile.Tensor
 		key, want string
 	}{
 		"two models":       {both("model.", "ema_model."), "", "2 models, whose results differ (hint: choose one with --key NAME: ema_model, model)"},
@@ -176,17 +177,17 @@ func FuzzNames(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, names, key string) {
-		var ts []weights.Tensor
+		var ts []tensorfile.Tensor
 		for _, name := range strings.Fields(names) {
 			if utf8.ValidString(name) && name != "__metadata__" {
-				ts = append(ts, weights.Tensor{Name: name, F32: []float32{1}})
+				ts = append(ts, tensorfile.Tensor{Name: name, F32: []float32{1}})
 			}
 		}
 		var b bytes.Buffer
-		if err := weights.Write(&b, nil, ts); err != nil {
+		if err := tensorfile.Write(&b, nil, ts); err != nil {
 			t.Fatal(err)
 		}
-		file, err := weights.Parse(b.Bytes())
+		file, err := tensorfile.Parse(b.Bytes())
 		if err != nil { // two tensors of one name
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/safefile"
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/train/metrics"
@@ -160,7 +161,7 @@ func (l *loop) finished() (bool, error) {
 // vouch for the last weights only.
 func Damaged(dir string) (string, error) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
-	if errors.Is(err, weights.ErrDamaged) {
+	if errors.Is(err, tensorfile.ErrDamaged) {
 		return weights.SidecarName, nil
 	}
 	if err != nil {
@@ -195,7 +196,7 @@ const resumeName = weights.ResumeName
 // ResumeStep returns the step of the resume point in a run's folder, or 0 if there is
 // none that can be read.
 func ResumeStep(dir string) int {
-	f, err := weights.Open(filepath.Join(dir, resumeName))
+	f, err := tensorfile.Open(filepath.Join(dir, resumeName))
 	if err != nil {
 		return 0
 	}
@@ -244,7 +245,7 @@ func (l *loop) save() (err error) {
 	if l.at.metrics, err = l.metrics.Flush(); err != nil {
 		return fmt.Errorf("writing metrics: %w (hint: is the disk full?)", err)
 	}
-	var ts []weights.Tensor
+	var ts []tensorfile.Tensor
 	for _, r := range l.t.state() {
 		ts = append(ts, l.t.tensor(r))
 	}
@@ -253,13 +254,13 @@ func (l *loop) save() (err error) {
 	if l.at.due {
 		meta["due"] = "true"
 	}
-	return safefile.Write(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
+	return safefile.Write(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return tensorfile.Write(w, meta, ts) })
 }
 
 // tensor downloads a row as float64 or float32, whichever the device computes in, so
 // that a resumed training continues with exactly the same numbers.
-func (t *trainer) tensor(r namedRow) weights.Tensor {
-	ts := weights.Tensor{Name: r.name, Shape: []int{r.Len()}}
+func (t *trainer) tensor(r namedRow) tensorfile.Tensor {
+	ts := tensorfile.Tensor{Name: r.name, Shape: []int{r.Len()}}
 	if t.dev.Kind().Precision == device.FP64 {
 		ts.F64 = make([]float64, r.Len())
 		t.dev.Download64(ts.F64, r.Mat)
@@ -288,7 +289,7 @@ func (l *loop) hasState() bool {
 func (l *loop) resume() error {
 	l.at = point{best: math.Inf(1)}
 	path := filepath.Join(l.o.Out, resumeName)
-	f, err := weights.Open(path)
+	f, err := tensorfile.Open(path)
 	var unreadable *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -319,7 +320,7 @@ func (l *loop) resume() error {
 
 // point parses the position in a resume point. It returns an error if the metrics
 // file is shorter than recorded, or the best weights do not load.
-func (l *loop) point(f *weights.File) (at point, err error) {
+func (l *loop) point(f *tensorfile.File) (at point, err error) {
 	at.due = f.Meta["due"] == "true"
 	at.step, err = strconv.Atoi(f.Meta["step"])
 	if err == nil {
@@ -345,7 +346,7 @@ func (l *loop) point(f *weights.File) (at point, err error) {
 
 // restore uploads the state in f. It checks all rows before it uploads the first one,
 // so that an error leaves the initial state intact for a restart.
-func (t *trainer) restore(f *weights.File) error {
+func (t *trainer) restore(f *tensorfile.File) error {
 	var values [][]float64
 	for _, r := range t.state() {
 		v, err := f.Float64(r.name)

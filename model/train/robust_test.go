@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/dataset/tensorfile"
 	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -285,7 +286,7 @@ func TestNotFiniteIsDiagnosed(t *testing.T) {
 	if _, _, err := model.Load(ref.New(), filepath.Join(o.Out, stepName(6)), ""); err != nil {
 		t.Error(err)
 	}
-	f, err := weights.Open(filepath.Join(o.Out, resumeName))
+	f, err := tensorfile.Open(filepath.Join(o.Out, resumeName))
 	if err != nil || f.Meta["step"] != "6" {
 		t.Errorf("resume point %v, %v", f, err)
 	}

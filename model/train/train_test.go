@@ -13,6 +13,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
+	"scalewm/dataset/tensorfile"
 	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -259,7 +260,7 @@ func TestResumeAfterKill(t *testing.T) {
 		defer func() { _ = recover() }()
 		_, _ = Run(context.Background(), o)
 	}()
-	f, err := weights.Open(filepath.Join(o.Out, resumeName))
+	f, err := tensorfile.Open(filepath.Join(o.Out, resumeName))
 	if err != nil || f.Meta["step"] != "3" {
 		t.Fatalf("resume point: %v, %v", f, err)
 	}

@@ -1,3 +1,5 @@
+// Package weights reads and writes checkpoints: a file of tensors (package tensorfile)
+// and the JSON sidecar that describes it. Load and Save handle both together.
 package weights
 
 import (
@@ -16,6 +18,7 @@ import (
 	"strings"
 
 	"scalewm/dataset/safefile"
+	"scalewm/dataset/tensorfile"
 )
 
 // Names of a checkpoint's files in its folder. A published one consists of HydraName and
@@ -38,14 +41,14 @@ const Published = "published"
 // Load reads a checkpoint's tensors and its sidecar, and checks that they belong
 // together. path is the checkpoint's folder, or its file of tensors. If that has several
 // state dicts, none is selected yet.
-func Load(path string) (*File, *Sidecar, error) {
+func Load(path string) (*tensorfile.File, *Sidecar, error) {
 	path, err := locate(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The size is checked before the file is read, and the checksum of its bytes
 	// before they are parsed.
-	if err := Check(path); err != nil {
+	if err := tensorfile.Check(path); err != nil {
 		return nil, nil, err
 	}
 	b, err := safefile.Read(path, safefile.MaxWeights)
@@ -57,7 +60,7 @@ func Load(path string) (*File, *Sidecar, error) {
 		return nil, nil, missing
 	}
 	// A file that is no checkpoint needs no config.json.
-	f, err := parseFile(path, b)
+	f, err := tensorfile.ParseStates(path, b)
 	if err = cmp.Or(err, missing); err != nil {
 		return nil, nil, err
 	}
@@ -72,10 +75,6 @@ func Load(path string) (*File, *Sidecar, error) {
 
 // whereHint is appended to errors about a missing checkpoint.
 const whereHint = "(hint: give the folder that train --out wrote, or one with weights.pt and config.json; the same train command restores lost files)"
-
-// ErrDamaged is wrapped by errors about files whose contents are not as they were
-// written.
-var ErrDamaged = errors.New("damaged")
 
 // againHint is appended to errors about damaged files.
 const againHint = "(hint: run the command that wrote it again)"
@@ -113,7 +112,7 @@ func locate(path string) (string, error) {
 	case len(found) == 1:
 		return filepath.Join(path, found[0]), nil
 	}
-	return "", fmt.Errorf("the folder %s has %d files of weights: %s (hint: give the path of one)", path, len(found), Listed(found))
+	return "", fmt.Errorf("the folder %s has %d files of weights: %s (hint: give the path of one)", path, len(found), tensorfile.Listed(found))
 }
 
 // sidecarOf reads the sidecar of a file of tensors whose SHA-256 is sum, or creates
@@ -127,7 +126,7 @@ func sidecarOf(path, sum string) (*Sidecar, error) {
 		return nil, err
 	}
 	if s.SHA256 != sum {
-		return nil, fmt.Errorf("weights %s are %w: their checksum differs from that in their sidecar %s", path, ErrDamaged, againHint)
+		return nil, fmt.Errorf("weights %s are %w: their checksum differs from that in their sidecar %s", path, tensorfile.ErrDamaged, againHint)
 	}
 	return s, nil
 }
@@ -169,7 +168,7 @@ func ReadSidecar(path string) (*Sidecar, error) {
 func ParseSidecar(b []byte) (*Sidecar, error) {
 	var s Sidecar
 	if err := json.Unmarshal(b, &s); err != nil {
-		return nil, fmt.Errorf("%w, not a sidecar: %v %s", ErrDamaged, err, againHint)
+		return nil, fmt.Errorf("%w, not a sidecar: %v %s", tensorfile.ErrDamaged, err, againHint)
 	}
 	if s.Kind == "" || s.SHA256 == "" {
 		return nil, fmt.Errorf("not a sidecar: kind or sha256 is missing (hint: is this the weights.json that train wrote?)")
@@ -178,7 +177,7 @@ func ParseSidecar(b []byte) (*Sidecar, error) {
 		return nil, fmt.Errorf("not a sidecar that train wrote: %w", err)
 	}
 	if s.Digest != "" && s.Digest != digest(bytes.Replace(b, digestLine(s.Digest), digestLine(""), 1)) {
-		return nil, fmt.Errorf("%w: the digest of the sidecar does not match its contents %s", ErrDamaged, againHint)
+		return nil, fmt.Errorf("%w: the digest of the sidecar does not match its contents %s", tensorfile.ErrDamaged, againHint)
 	}
 	return &s, nil
 }
@@ -212,14 +211,14 @@ func digestLine(of string) []byte { return fmt.Appendf(nil, "\"digest\": %q", of
 // then the sidecar s, whose SHA256 it sets. Each of the two files is replaced
 // atomically. The sidecar is last, so that a checkpoint with a valid sidecar is
 // complete.
-func Save(path string, tensors []Tensor, s *Sidecar) error {
+func Save(path string, tensors []tensorfile.Tensor, s *Sidecar) error {
 	sum := sha256.New()
 	err := safefile.Write(path, func(w io.Writer) error {
 		w = io.MultiWriter(w, sum)
 		if filepath.Ext(path) == ".pt" {
-			return WritePT(w, tensors)
+			return tensorfile.WritePT(w, tensors)
 		}
-		return Write(w, nil, tensors)
+		return tensorfile.Write(w, nil, tensors)
 	})
 	if err != nil {
 		return err

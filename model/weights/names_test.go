@@ -1,10 +1,6 @@
 package weights
 
-import (
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
-)
+import "testing"
 
 // The names are those in the state dicts of Hugging Face's ViT in transformers 4.57.6
 // and 5.23.0, after the encoder's name.
@@ -35,14 +31,6 @@ func TestTransformersNames(t *testing.T) {
 	}
 }
 
-func fileOf(names ...string) *File {
-	f := &File{views: map[string]view{}}
-	for _, n := range names {
-		f.views[n] = view{dtype: "F32"}
-	}
-	return f
-}
-
 // The attributes are those of OptimizedModule, DataParallel, CheckpointWrapper and
 // FullyShardedDataParallel in torch 2.15.
 func TestUnwrapped(t *testing.T) {
@@ -60,13 +48,4 @@ func TestUnwrapped(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-}
-
-func TestRename(t *testing.T) {
-	f := fileOf("a", "b", "c")
-	err := f.Rename(func(n string) string { return map[string]string{"a": "x", "b": "y"}[n] })
-	if err != nil || !cmp.Equal(f.Names(), []string{"x", "y"}) {
-		t.Errorf("%v, %v", f.Names(), err)
-	}
-	refuses(t, "two of one name", f.Rename(func(string) string { return "z" }), `tensors "x" and "y"`)
 }

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 
 	"scalewm/dataset/rng"
+	"scalewm/dataset/tensorfile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/nn"
-	"scalewm/model/weights"
 )
 
 func init() {
@@ -43,10 +43,10 @@ func (c Config) Info() model.Info {
 func (c Config) Describe() (encoder, latents, predictor string) {
 	return "a matrix", "a line", "a matrix"
 }
-func (c Config) Hydra() (any, []weights.Tensor) { return nil, nil }
-func (c Config) StepFLOP(int, int) float64      { return 0 }
-func (c Config) EncodeFLOP(int) float64         { return 0 }
-func (c Config) PlanFLOP(int, int) float64      { return 0 }
+func (c Config) Hydra() (any, []tensorfile.Tensor) { return nil, nil }
+func (c Config) StepFLOP(int, int) float64         { return 0 }
+func (c Config) EncodeFLOP(int) float64            { return 0 }
+func (c Config) PlanFLOP(int, int) float64         { return 0 }
 
 func (c Config) Declare() (model.Trainable, error) {
 	m := &Model{}

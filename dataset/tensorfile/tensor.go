@@ -1,17 +1,17 @@
-// Package weights reads and writes the tensors of models, and the JSON sidecars that
-// describe them. It supports safetensors files and the state dicts that torch.save
-// writes.
+// Package tensorfile reads and writes files of tensors: safetensors, and what
+// torch.save writes.
 //
-// Load and Save handle a checkpoint, tensors and sidecar together. Open, Parse and
-// ParsePT read one file and return a File, whose methods look up, rename and convert
-// tensors. Write and WritePT write files.
+// Open, Parse and ParsePT read one file of named tensors and return a File, whose
+// methods select a state dict and look up, rename and convert tensors. ParseArray and
+// ParsePickledInts read files of one tensor and of a list. Write and WritePT write
+// files.
 //
 // Files may come from anywhere: parsing checks every size and offset before use,
 // allocates no more than a small multiple of the file's size, and executes no code of
 // a pickle.
 //
 // The package depends on names, shapes and bytes only, not on models.
-package weights
+package tensorfile
 
 import (
 	"encoding/binary"

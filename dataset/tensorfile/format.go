@@ -1,4 +1,4 @@
-package weights
+package tensorfile
 
 import (
 	"bytes"
@@ -32,6 +32,10 @@ func formatOf(head []byte) (pt bool, err error) {
 	}
 	return false, errors.New("it is neither a zip archive of torch.save nor safetensors (hint: the file is torn, or no checkpoint)")
 }
+
+// ErrDamaged is wrapped by errors about files whose contents are not as they were
+// written.
+var ErrDamaged = errors.New("damaged")
 
 // Check returns an error, which wraps ErrDamaged, if a large file's header does not
 // account for its size. Callers use it before they allocate memory for the contents.
@@ -73,7 +77,7 @@ func Check(path string) error {
 // ParseFile parses and checks the bytes of a file with a single state dict. path appears
 // in errors.
 func ParseFile(path string, b []byte) (*File, error) {
-	f, err := parseFile(path, b)
+	f, err := ParseStates(path, b)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +87,9 @@ func ParseFile(path string, b []byte) (*File, error) {
 	return f, nil
 }
 
-// parseFile parses the bytes of a file of either format, whose state dicts are not
-// selected yet.
-func parseFile(path string, b []byte) (f *File, err error) {
+// ParseStates parses the bytes of a file of either format. Of several state dicts none
+// is selected yet.
+func ParseStates(path string, b []byte) (f *File, err error) {
 	pt, err := formatOf(b)
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package weights
+package tensorfile
 
 import (
 	"archive/zip"
@@ -395,7 +395,7 @@ func TestStates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := parseFile(file, b)
+		f, err := ParseStates(file, b)
 		if err != nil {
 			t.Error(err)
 			continue
