@@ -130,7 +130,7 @@ func bytesOf(t testing.TB, f *hdf5.File, name string) []byte {
 func TestRoundTrip(t *testing.T) {
 	in := recording(t)
 	src := open(t, in)
-	for _, to := range []string{"lerobot", "npz"} {
+	for _, to := range []string{"lerobot", "zarr", "npz"} {
 		dir, notes := exported(t, in, to)
 		f := back(t, dir)
 		if !slices.Equal(f.Episodes(), src.Episodes()) {
