@@ -128,8 +128,8 @@ func second(keep, noise float64, explicit bool) func(*rand.Rand, [2][2]float64, 
 
 // late moves by the action of n rows before.
 func late(n int, base func(*rand.Rand, [2][2]float64, [2]float64, [][2]float64) [2][2]float64) func(*rand.Rand, [2][2]float64, [2]float64, [][2]float64) [2][2]float64 {
-	return func(g *rand.Rand, s [2][2]float64, a [2]float64, past [][2]float64) [2][2]float64 {
-		a = [2]float64{}
+	return func(g *rand.Rand, s [2][2]float64, _ [2]float64, past [][2]float64) [2][2]float64 {
+		var a [2]float64
 		if len(past) >= n {
 			a = past[len(past)-n]
 		}

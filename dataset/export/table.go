@@ -22,7 +22,7 @@ type field struct {
 // table writes a Parquet file row by row.
 type table struct {
 	f      *os.File
-	w      *parquet.Writer
+	w      *parquet.GenericWriter[any]
 	fields []field
 	// columns are the numbers of the fields in the file, where columns are sorted by
 	// name.
@@ -74,7 +74,7 @@ func createTable(path string, fields []field, pandas string) (*table, error) {
 	if t.f, err = os.Create(path); err != nil {
 		return nil, err
 	}
-	t.w = parquet.NewWriter(t.f, options...)
+	t.w = parquet.NewGenericWriter[any](t.f, options...)
 	return t, nil
 }
 
