@@ -134,7 +134,7 @@ func (a array) padded() (array, error) {
 	case "float64":
 		bits = []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f}
 	default:
-		return a, fmt.Errorf("its type is %s, and the last row of an episode has no number, which needs NaN (hint: x.astype(\"float32\") in Python)", a.dtype)
+		return a, fmt.Errorf("its type is %s, and the last row of an episode has no number, which needs NaN (hint: write the episodes as .npz with x.astype(\"float32\"), or np.eye(n, dtype=\"float32\")[x] for n discrete actions, and NaN in the last row)", a.dtype)
 	}
 	a.shape = append([]int{a.rows() + 1}, a.shape[1:]...)
 	a.data = append(slices.Clip(a.data), bytes.Repeat(bits, row)...)

@@ -58,6 +58,9 @@ func (j *Job) take(r rows) (e episode, err error) {
 		}
 		e.notes = append(e.notes, "each action led to its own row in the source: row t has the action of row t+1, and the last row of an episode none (NaN)")
 	}
+	if dtype := arrays["action"].dtype; dtype[0] != 'f' {
+		e.notes = append(e.notes, fmt.Sprintf("its actions are %s and stay so; train takes discrete actions one-hot encoded", dtype))
+	}
 	e.data.Raw = map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(arrays)) {
 		a := arrays[name]

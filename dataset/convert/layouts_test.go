@@ -327,3 +327,21 @@ func FuzzReplay(f *testing.F) {
 		})
 	})
 }
+
+// Integer actions keep their type, with a note that training needs another one. They
+// cannot be missing in the last row.
+func TestIntegerActions(t *testing.T) {
+	frames := rowsOf("pixels", "|u1", "(2, 1, 1, 3)", make([]byte, 6))
+	path := write(t, "x.npz", archive(t, frames, rowsOf("action", "|u1", "(2,)", []byte{3, 1})))
+	f, notes, err := run(t, path)
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "its actions are uint8 and stay so; train takes discrete actions one-hot encoded") {
+		t.Fatalf("notes %q, %v", notes, err)
+	}
+	if c := f.Columns(); c[0].Name != "action" || c[0].DType != "uint8" {
+		t.Errorf("%+v", c)
+	}
+	err = Job{In: []string{path}, Out: filepath.Join(t.TempDir(), "x.h5"), Actions: Leading, Note: func(string) {}}.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `np.eye(n, dtype="float32")[x] for n discrete actions`) {
+		t.Error(err)
+	}
+}
