@@ -47,9 +47,9 @@ func runData(ctx context.Context, c *command, args []string) error {
 	columns, drop := switches{}, stringList{}
 	c.Var(columns, "column", "convert: call the column OLD of the source NEW, as `NEW=OLD`; may be repeated")
 	c.Var(&drop, "drop", "convert: leave out the column of this `name`; may be repeated")
-	fit := c.OneOf("fit", "convert: how frames that are not square become so (`crop` takes the centre, letterbox adds bars): none, crop or letterbox", string(convert.FitNone), string(convert.FitCrop), string(convert.FitLetterbox))
+	fit := c.OneOf("fit", "convert: `how` to make frames square: none, crop (the centre) or letterbox (bars)", string(convert.FitNone), string(convert.FitCrop), string(convert.FitLetterbox))
 	size := c.Positive("size", 0, "convert: scale frames to an edge of `n` pixels")
-	actions := c.OneOf("actions", "convert: `whether` the action of a row is taken in it or led to it: auto (as the layout has it), leaving or leading", string(convert.Auto), string(convert.Leaving), string(convert.Leading))
+	actions := c.OneOf("actions", "convert: `what` the action of a row does: leaving (taken in it), leading (it led to it) or auto (as the layout has it)", string(convert.Auto), string(convert.Leaving), string(convert.Leading))
 	filter := c.String("filter", "deflate", "convert: compression `filter` of the frames: deflate (readable everywhere), zstd or none")
 	to := c.OneOf("against", "check: compare it with this `set` instead: published (the paper's data) or none", "none", "published")
 	format := c.OneOf("to", "export: `format` of the folder: lerobot, zarr or npz", export.Formats()...)
