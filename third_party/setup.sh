@@ -130,7 +130,7 @@ fetch_peers() {
   cp "$lock" "$fetched/peers/complete"
 }
 
-# fetch_lerobot installs lerobot for the Python of the peers, in a folder of its own: it needs
+# fetch_lerobot installs lerobot for the Python of the peers, in a separate folder: it needs
 # another version of datasets than they do.
 lerobot_lock=$here/lerobot.lock
 lerobot_here() { cmp -s "$lerobot_lock" "$fetched/peers-lerobot/complete"; }

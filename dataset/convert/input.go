@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"archive/zip"
 	"cmp"
 	"fmt"
 	"io/fs"
@@ -9,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"scalewm/dataset/safefile"
 )
 
 // input is what the user asks to convert.
@@ -107,14 +104,10 @@ func (in *input) npz() []string {
 func (in *input) member(name string) bool {
 	if files := in.npz(); in.members == nil && files != nil {
 		in.members = map[string]bool{}
-		if f, err := safefile.Open(files[0], safefile.MaxData); err == nil {
-			defer f.Close()
-			if st, err := f.Stat(); err == nil {
-				if z, err := zip.NewReader(f, st.Size()); err == nil {
-					for _, m := range z.File {
-						in.members[strings.TrimSuffix(m.Name, ".npy")] = true
-					}
-				}
+		if z, err := openArchive(files[0], maxArchive); err == nil {
+			z.f.Close()
+			for name := range z.members {
+				in.members[name] = true
 			}
 		}
 	}
