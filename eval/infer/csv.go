@@ -68,8 +68,8 @@ func (a *Side) readCSV(in io.Reader) error {
 
 // columns holds the index of each column, -1 if the file does not have it.
 type columns struct {
-	set, episode, tier, success int
-	fields                      []int // of every entry of the table fields
+	set, episode, tier, success, protocol int
+	fields                                []int // of every entry of the table fields
 }
 
 // findColumns reads the header, in any order and case. It returns an error if a
@@ -93,6 +93,7 @@ func findColumns(header []string) (c columns, err error) {
 	if missing != nil {
 		return c, fmt.Errorf("it has no column %s (hint: its first line names the columns %s)", strings.Join(missing, ", "), strings.Join(required, ", "))
 	}
+	c.protocol = slices.Index(header, protocolName)
 	for _, f := range fields {
 		at := -1
 		if f.pair {
@@ -105,24 +106,33 @@ func findColumns(header []string) (c columns, err error) {
 
 // row parses one line. The CSV reader guarantees that it has as many fields as the
 // header.
-func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err error) {
-	set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
+func (c columns) row(line []string) (u unit, set string, e int, o outcome, err error) {
+	set, u.tier = strings.TrimSpace(line[c.set]), strings.TrimSpace(line[c.tier])
 	if set == "" {
 		return u, set, e, o, errors.New("the set has no name")
 	}
 	if err := cmp.Or(safefile.CheckName(set), safefile.CheckName(u.tier)); err != nil {
 		return u, set, e, o, err
 	}
-	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {
-		return u, set, e, o, fmt.Errorf("the episode %q is not a non-negative integer", fields[c.episode])
+	if e, err = strconv.Atoi(strings.TrimSpace(line[c.episode])); err != nil || e < 0 {
+		return u, set, e, o, fmt.Errorf("the episode %q is not a non-negative integer", line[c.episode])
 	}
-	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
-		return u, set, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
+	if o.success, err = strconv.ParseBool(strings.TrimSpace(line[c.success])); err != nil {
+		return u, set, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", line[c.success])
 	}
 	values := make([]string, len(c.fields))
 	for i, at := range c.fields {
 		if at >= 0 {
-			values[i] = strings.TrimSpace(fields[at])
+			values[i] = strings.TrimSpace(line[at])
+		}
+	}
+	// The names of the first two protocols stand for values.
+	if c.protocol >= 0 {
+		name := strings.TrimSpace(line[c.protocol])
+		for i, f := range fields {
+			if f.implied != nil && values[i] == "" {
+				values[i] = f.implied(name)
+			}
 		}
 	}
 	o.values.cell = &values

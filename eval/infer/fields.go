@@ -19,6 +19,7 @@ const (
 	ofArm                  // identifies who acts
 	ofSettings             // a condition of the evaluation; cells that differ get separate blocks
 	ofResult               // an outcome, which no block depends on
+	ofName                 // a name for readers, which nothing depends on
 )
 
 // field describes one field of a cell or of its rows. Its values are texts; the empty text
@@ -29,7 +30,11 @@ type field struct {
 	of   func(c results.Cell, r results.Row) string
 	pair bool // outcomes may be paired only if they have equal values
 	plan bool // of planners; other arms do not have it
-	row  bool // differs from row to row
+	// protocol marks the settings that a protocol's name stands for.
+	protocol bool
+	// implied returns the value that the name of a protocol alone implies, "" for none.
+	implied func(protocol string) string
+	row     bool // differs from row to row
 	// per returns the tier, set or method to which the value of a setting belongs, if
 	// cells of one block may differ in it. Values are then compared within equal keys.
 	per func(s results.Spec) string
@@ -104,11 +109,19 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
+// protocolName is the field with the name of the protocol. Cells are compared by its
+// values, which have their own fields.
+const protocolName = "protocol"
+
 // rules returns the fields for the settings in results.Settings.
 func rules() (out []field) {
 	for _, s := range results.Settings {
 		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, format: s.Say,
+			protocol: s.Key != "" && s.Usual == "" && !s.Open, implied: s.Implied,
 			of: func(c results.Cell, _ results.Row) string { return s.Value(c.Spec.Rules) }}
+		if s.Name == protocolName {
+			f.role = ofName
+		}
 		if s.Name == "temperature" {
 			f.of = temperature
 		}

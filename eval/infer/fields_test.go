@@ -43,7 +43,7 @@ func TestUnlike(t *testing.T) {
 	}
 	for want, change := range map[string]func(*results.Cell){
 		"task is ":                         func(c *results.Cell) { c.Spec.Task = "pusht" },
-		"protocol is ":                     func(c *results.Cell) { c.Spec.Protocol = "strict" },
+		"split is ":                        func(c *results.Cell) { c.Spec.Protocol = "strict" },
 		"data is dddddddddddd in one":      func(c *results.Cell) { c.Spec.Data = strings.Repeat("d", 64) },
 		"set hash is ":                     func(c *results.Cell) { c.Spec.SetHash = "x" },
 		"device is cpu/avx512/fp32 in one": func(c *results.Cell) { c.Result.Device = "cpu/avx512/fp32" },

@@ -114,17 +114,28 @@ func dropLessSpecific(placed []Placed) []Placed {
 
 // usable drops damaged cells. If an arm has a set of the same episodes under two names,
 // it keeps the shorter name (then the first in alphabetical order), since these
-// episodes would count twice.
+// episodes would count twice. Of equal evaluations under two names of a protocol it keeps
+// the first name in alphabetical order.
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 	names := map[results.Spec]string{} // name of the set that is kept, by the rest of the spec
 	same := func(s results.Spec) results.Spec {
-		s.Set, s.Pool = "", ""
+		s.Set, s.Rules = "", s.Rules.Named("")
+		s.Pool = ""
+		return s
+	}
+	protocols := map[results.Spec]string{} // name of the protocol that is kept, by the rest of the spec
+	unnamed := func(s results.Spec) results.Spec {
+		s.Rules = s.Rules.Named("")
 		return s
 	}
 	for _, c := range cells {
 		k := same(c.Spec)
 		if old, ok := names[k]; !ok || cmp.Or(len(c.Spec.Set)-len(old), cmp.Compare(c.Spec.Set, old)) < 0 {
 			names[k] = c.Spec.Set
+		}
+		k = unnamed(c.Spec)
+		if old, ok := protocols[k]; !ok || c.Spec.Protocol < old {
+			protocols[k] = c.Spec.Protocol
 		}
 	}
 	for _, c := range cells {
@@ -134,6 +145,8 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 			note = fmt.Sprintf("cell %s left out: it has episode %d twice", c.ID, e)
 		} else if first != c.Spec.Set && c.Spec.SetHash != "" {
 			note = fmt.Sprintf("%s: the sets %s and %s are the same episodes, which count once", c.Spec.Task, first, c.Spec.Set)
+		} else if name := protocols[unnamed(c.Spec)]; name != c.Spec.Protocol {
+			note = fmt.Sprintf("%s: cells under the protocols %s and %s have equal settings, and each evaluation counts once", c.Spec.Task, name, c.Spec.Protocol)
 		} else {
 			out = append(out, c)
 		}

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,6 +23,9 @@ type Settings struct {
 	Main   *Settings
 	Varied []string
 	value  values
+	// protocol is the name of the protocol of the cells, without results.Changed. Cells with
+	// equal values may have other names; the first in alphabetical order is kept.
+	protocol string
 }
 
 // values maps settings to their values. A missing setting agrees with every value.
@@ -103,17 +107,17 @@ func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.
 func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	type said struct {
 		values
-		id, text string
+		id, text, protocol string
 	}
 	var order []said
 	for _, c := range cells {
 		v := valuesOf(c)
-		order = append(order, said{v, c.ID, v.text()})
+		order = append(order, said{v, c.ID, v.text(), strings.TrimSuffix(c.Spec.Protocol, results.Changed)})
 	}
 	// Cells with the most settings come first. The order is total, so the result does not
 	// depend on the order of the cells, and cells with few settings find all candidates.
 	slices.SortFunc(order, func(a, b said) int {
-		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), strings.Compare(a.id, b.id))
+		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), strings.Compare(a.protocol, b.protocol), strings.Compare(a.id, b.id))
 	})
 	of = map[string][]*Settings{}
 	for i, c := range order {
@@ -145,7 +149,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 				k, _ := v.conflict(near[0].value)
 				v[setKey{name: apart}] = k.of + " " + fieldNamed(k.name).words(v[k])
 			}
-			fits = []*Settings{{value: v}}
+			fits = []*Settings{{value: v, protocol: c.protocol}}
 			all = append(all, fits[0])
 		case !open:
 			fits = fits[:1]
@@ -182,14 +186,17 @@ func (v values) text() string {
 // vary others.
 func name(all []*Settings) {
 	for _, s := range all {
-		s.Name = s.value.words(func(k setKey) bool {
+		s.Name = s.words(all, func(k setKey) bool {
 			if k.name == apart {
 				return true
 			}
-			if usual := usualOf(fieldNamed(k.name), all); usual != "" {
+			f := fieldNamed(k.name)
+			if usual := usualOf(f, all); usual != "" {
 				return s.value[k] != usual
 			}
-			return slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
+			return slices.ContainsFunc(all, func(o *Settings) bool {
+				return o.value[k] != "" && o.value[k] != s.value[k] && !(f.protocol && o.protocol != s.protocol)
+			})
 		})
 		for _, o := range all {
 			if factors, ok := s.varies(o, all); ok && s.Main == nil {
@@ -245,6 +252,16 @@ func (s *Settings) varies(o *Settings, all []*Settings) (factors []string, ok bo
 		}
 	}
 	return factors, len(factors) > 0 && rest.agrees(o.value)
+}
+
+// words describes, for readers, those settings for which say is true, after the name of
+// the protocol if some of the others have another one.
+func (s *Settings) words(others []*Settings, say func(setKey) bool) string {
+	name := s.value.words(say)
+	if slices.ContainsFunc(others, func(o *Settings) bool { return o.protocol != s.protocol }) {
+		name = strings.TrimSuffix(fmt.Sprintf("protocol %s, %s", s.protocol, name), ", ")
+	}
+	return name
 }
 
 // words describes, for readers, those values for which say is true. Values that belong
@@ -305,14 +322,20 @@ func Groups(all []*Settings) (groups []SettingsGroup) {
 		}
 	}
 	for _, v := range kinds {
-		g := SettingsGroup{Name: v.words(func(k setKey) bool {
-			return slices.ContainsFunc(kinds, func(o values) bool { return o[k] != v[k] })
-		})}
+		g := SettingsGroup{}
 		for i := range all {
 			if v.agrees(vary[i]) {
 				g.Members = append(g.Members, i)
 			}
 		}
+		// The group has the protocol of its members, as they agree in its values.
+		as := &Settings{value: v, protocol: all[g.Members[0]].protocol}
+		g.Name = as.words(all, func(k setKey) bool {
+			return slices.ContainsFunc(all, func(o *Settings) bool {
+				x := cmp.Or(o.value[k], "none")
+				return v[k] != "" && x != v[k] && slices.ContainsFunc(kinds, func(kind values) bool { return kind[k] == x }) && !(k.name != apart && fieldNamed(k.name).protocol && o.protocol != as.protocol)
+			})
+		})
 		groups = append(groups, g)
 	}
 	return groups

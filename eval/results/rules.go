@@ -313,6 +313,16 @@ func (s Setting) Set(r *Rules, text string) (err error) {
 	return nil
 }
 
+// Implied returns the value that the names Paper and Strict stand for, "" for other names
+// and for settings that do not depend on the name.
+func (s Setting) Implied(protocol string) string {
+	b := base(protocol)
+	if p := s.text(&b); p != nil && (protocol == Paper || protocol == Strict) {
+		return *p
+	}
+	return ""
+}
+
 // Bool reports whether the setting is a bool.
 func (s Setting) Bool() bool { _, ok := s.Field(new(Rules)).(*bool); return ok }
 
