@@ -36,15 +36,15 @@ func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, er
 	if d.Fingerprint, err = src.Fingerprint(); err != nil {
 		return nil, fmt.Errorf("evaluating %s: fingerprint of the data set: %w", task.Spec.Name, err)
 	}
-	// Strict scales actions with the moments of the training episodes only, so that
-	// nothing about the held-out ones reaches the planner. The published evaluation uses
-	// the moments of the entire file (train == nil).
+	// ScaledByTraining uses the moments of the training episodes only, so that nothing
+	// about the held-out ones reaches the planner. The published evaluation uses the
+	// moments of the entire file (train == nil).
 	var train []int
 	n := len(src.Episodes())
 	if rules.HeldOut() {
 		d.heldOut = dataset.HeldOut(d.Fingerprint, n)
 	}
-	if rules.Protocol == results.Strict {
+	if rules.Full().Scaling == results.ScaledByTraining {
 		train = dataset.TrainEpisodes(d.Fingerprint, n)
 	}
 	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
@@ -151,7 +151,7 @@ func (d *Data) Set(name string, n int) (Set, error) {
 		return Set{}, err
 	}
 	var starts []Start
-	if d.rules.Protocol == results.Strict {
+	if d.rules.Full().Sampling == results.Permutation {
 		starts, err = d.drawStrict(n, seed)
 	} else {
 		starts, err = Draw(d.drawLengths(), n, seed, d.rules)
@@ -160,10 +160,7 @@ func (d *Data) Set(name string, n int) (Set, error) {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
 	}
 	set := newSet(name, starts)
-	// Strict draws from its own pool, so that the setting does not apply.
-	if d.rules.Protocol == results.Paper {
-		set.Pool = d.rules.Pool
-	}
+	set.Pool = d.rules.Short().Pool
 	return set, nil
 }
 

@@ -27,9 +27,9 @@ type Arm struct {
 	Backbone  string // SHA-256 of a frozen encoder's weights; "" if the encoder was trained
 	Python    string // world, cost or policy (results.Spec); "" for a checkpoint
 	Code      string // hash of the code of a model in Python; "" for a checkpoint
-	// Protocol is the protocol of the training; "" if nothing was trained. A checkpoint
-	// must be evaluated under the protocol of its training: one trained under paper has
-	// seen the episodes that strict holds out.
+	// Protocol is the protocol of the training, paper or strict; "" if it is unknown or
+	// nothing was trained. A checkpoint trained under paper has seen nearly all episodes,
+	// one trained under strict all but the held-out ones.
 	Protocol string
 	// Actions are the moments by which the training scaled actions; empty if the
 	// checkpoint does not record them, as published weights do not.
@@ -140,13 +140,16 @@ func (j Job) Spec(i int) results.Spec {
 		s.Solver, s.Tier = j.Solver, j.Tier.Name
 		s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
 	}
-	s.Rules = j.Rules.Of(s.Solver, a.Plans())
+	s.Rules = j.Rules.Of(s.Solver, a.Plans()).Short()
 	s.Pool = set.Pool
 	if !a.Plans() {
 		return s
 	}
 	s.TrainSeed, s.Weights, s.Recipe, s.Q, s.LossWeight = a.TrainSeed, a.Weights, a.Recipe.Hash, a.Recipe.Q, a.Recipe.Weight
 	s.Backbone, s.Python, s.Code = a.Backbone, a.Python, a.Code
+	if a.Protocol != "" && a.Protocol != results.TrainingOf(s.Protocol) {
+		s.Trained = a.Protocol
+	}
 	// The scaler enters the spec only if it is not the data set's own, which is the
 	// published case: ids of existing cells stay valid. Check reports the error.
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
@@ -160,20 +163,20 @@ func (j Job) Spec(i int) results.Spec {
 //
 // If checkpoint and data set agree, there is one scaler. Otherwise the model was
 // trained on another data set than it is evaluated on. The published evaluation
-// scales by the evaluated data set (docs/sources.md#action-scaling), and so does the
-// protocol paper. Strict keeps the checkpoint's scaler; Check allows it other data
-// for untrained models only.
+// scales by the evaluated data set (docs/sources.md#action-scaling), and so does
+// ScaledByFile. ScaledByTraining keeps the checkpoint's scaler.
 func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	const differ = "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
 	own, data := j.Arm.Actions, j.Data.Actions
+	byTraining := j.Full().Scaling == results.ScaledByTraining
 	switch {
-	case len(own.Mean) == 0 && j.Protocol == results.Strict:
-		return m, "", fmt.Errorf("the checkpoint does not say how its actions were scaled, which --protocol strict needs (hint: --protocol paper scales them as the data set's are)")
+	case len(own.Mean) == 0 && byTraining:
+		return m, "", fmt.Errorf("the checkpoint does not say how its actions were scaled, which --protocol %s needs (hint: --protocol paper scales them as the data set's are)", j.Protocol)
 	case len(own.Mean) == 0:
 		m, note = data, "the checkpoint does not say how its actions were scaled: they are scaled as this data set's are"
 	case sameScaler(own, data):
 		m = own
-	case j.Protocol == results.Strict:
+	case byTraining:
 		m, note = own, differ+"the checkpoint's"
 	default:
 		m, note = data, differ+"this data set's, as in the published evaluation"
@@ -260,8 +263,8 @@ func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
 }
 
 // Check returns an error if the arm, whose model is a, does not fit the job's task,
-// data set or protocol. It compares the model's geometry with the task's actions, and
-// the training's protocol and data set with those of the evaluation.
+// data set or protocol. It compares the model's geometry with the task's actions. If
+// the protocol demands held-out starts, it compares what the training has seen too.
 func (j Job) Check(a Agent) error {
 	if !j.Arm.Plans() {
 		return nil
@@ -276,11 +279,11 @@ func (j Job) Check(a Agent) error {
 	if want := Block * j.Task.Spec.ActionDim; info.ActionWidth != want {
 		return fmt.Errorf("the checkpoint takes action blocks of %d numbers, the task has %d (hint: was it trained on another task?)", info.ActionWidth, want)
 	}
-	if j.Arm.Protocol != "" && j.Arm.Protocol != j.Protocol {
-		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
+	if j.HeldOut() && j.Arm.Protocol == results.Paper {
+		return fmt.Errorf("the checkpoint was trained with --protocol paper, so that it has seen the episodes that --protocol %s holds out (hint: train with --protocol strict, or evaluate with --protocol paper)", j.Protocol)
 	}
-	if j.otherData() && j.Protocol == results.Strict {
-		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that it is unknown which of these episodes it has seen, and --protocol strict has to know (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
+	if j.otherData() && j.HeldOut() {
+		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that it is unknown which of these episodes it has seen, and --protocol %s has to know (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint, j.Protocol)
 	}
 	_, _, err := j.scaler()
 	return err

@@ -22,7 +22,7 @@ func TestRulesOfAnEpisode(t *testing.T) {
 		plans                   int // of an episode that ends with its budget
 	}{
 		{"published", 5, 0, 50, "", 2},
-		{"one block at a time", 5, 1, 20, "", 4},
+		{"one block at a time", 5, 1, 25, "", 5},
 		{"a short plan", 2, 0, 50, "", 5},
 		{"an uneven budget", 5, 2, 25, "", 3},
 		{"success at the end", 5, 0, 50, results.SuccessLast, 2},

@@ -30,7 +30,7 @@ type Set struct {
 	Name   string  // such as s101
 	Starts []Start // sorted by row in the file if drawn
 	Hash   string  // fingerprint of Starts
-	Pool   string  // the pool it was drawn from, as in results.Rules
+	Pool   string  // the pool it was drawn from, as cells store it
 }
 
 // newSet returns a set with its fingerprint: the first 12 hex digits of the SHA-256
@@ -89,7 +89,7 @@ func setSeed(name string) (uint64, error) {
 func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
 	v := newValidStarts(lengths, r.GoalOffset)
 	size := v.count
-	if r.Pool != results.FullPool {
+	if r.Full().Pool != results.FullPool {
 		size--
 	}
 	if n < 1 || n > size {
@@ -193,7 +193,12 @@ func (d *Data) readSet(path string) (Set, error) {
 	if err != nil {
 		return Set{}, fmt.Errorf("reading the evaluation set %s: %w", path, err)
 	}
-	return f.set(), nil
+	set := f.set()
+	// Cells of paper and strict do not state the pool of a file's set.
+	if p := d.rules.Protocol; p != results.Paper && p != results.Strict {
+		set.Pool = d.rules.Short().Pool
+	}
+	return set, nil
 }
 
 // set returns the set that the file describes, with the hash recomputed from its
@@ -243,7 +248,7 @@ func (d *Data) checkSet(f setFile) error {
 	switch {
 	case f.Task != d.task.Spec.Name || f.Data != d.Fingerprint:
 		return fmt.Errorf("it was drawn from other data, of %s with the fingerprint %.12s (hint: evaluate on that data set)", f.Task, f.Data)
-	case f.Protocol != d.rules.Protocol:
+	case !d.drawsAs(f.Protocol):
 		return fmt.Errorf("it was drawn under --protocol %s (hint: evaluate under the same)", f.Protocol)
 	case f.GoalOffset != d.rules.GoalOffset:
 		return fmt.Errorf("its goals are %d rows ahead, and those of this evaluation %d (hint: draw it again)", f.GoalOffset, d.rules.GoalOffset)
@@ -260,6 +265,17 @@ func (d *Data) checkSet(f setFile) error {
 		}
 	}
 	return nil
+}
+
+// drawsAs reports whether the rules may draw the same starts as a protocol of that name.
+// The names paper and strict stand for a way to draw; other names are known to this
+// evaluation only if they are its own.
+func (d *Data) drawsAs(protocol string) bool {
+	if protocol == results.Paper || protocol == results.Strict {
+		is, as := d.rules.Full(), results.Rules{Protocol: protocol}.Full()
+		return is.Split == as.Split && is.Sampling == as.Sampling && is.Solved == as.Solved
+	}
+	return strings.TrimSuffix(protocol, results.Changed) == strings.TrimSuffix(d.rules.Protocol, results.Changed)
 }
 
 func isSetFile(name string) bool { return strings.HasSuffix(name, setSuffix) }

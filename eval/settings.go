@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"scalewm/dataset/rng"
@@ -30,21 +31,20 @@ import (
 	"scalewm/eval/results"
 )
 
-// Block is the number of env steps in one block of actions. It equals the frame skip
-// of training: the predictor maps one block to the latent that follows it.
-const Block = 5
+// Block is the number of env steps in one block of actions of the published protocols.
+const Block = results.UsualBlock
 
 // noiseKey returns the key of an episode's stream of planner noise. It is the same
-// for every arm, so that two arms differ in their models and not in their luck. In
-// the published protocol episodes of equal index share a stream across sets
-// (docs/sources.md#planner-seeds); strict gives each set its own. A PlannerNoise
+// for every arm, so that two arms differ in their models and not in their luck. With
+// the published NoiseByIndex, episodes of equal index share a stream across sets
+// (docs/sources.md#planner-seeds); NoiseBySet gives each set its own. A PlannerNoise
 // other than 0 selects another draw, to measure how much of a result is due to the
 // noise.
 func noiseKey(r results.Rules, set string, seed uint32) uint64 {
 	if r.PlannerNoise != 0 {
 		return rng.Key("planner noise", r.PlannerNoise, set, int(seed))
 	}
-	if r.Protocol == results.Strict {
+	if r.Full().NoiseKey == results.NoiseBySet {
 		return rng.Key("planner", set, int(seed))
 	}
 	return rng.Key("planner", int(seed))
@@ -73,27 +73,58 @@ func Tiers() []Tier {
 }
 
 // ParseTiers parses a comma-separated list of tiers. "all" means T1 to T5. Repeated
-// names count once.
+// names count once. A tier may also be given by its numbers,
+// candidates/iterations/elites, and has the name of the known tier with these numbers or
+// one such as c50-i10-e5.
 func ParseTiers(s string) ([]Tier, error) {
 	if s == "all" {
 		return Tiers(), nil
 	}
-	known := append(Tiers(), newTier("T2p", 100, 20))
 	var out []Tier
-next:
 	for name := range strings.SplitSeq(s, ",") {
-		for _, t := range known {
-			if t.Name == strings.TrimSpace(name) {
-				if !slices.Contains(out, t) {
-					out = append(out, t)
-				}
-				continue next
-			}
+		t, err := parseTier(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("unknown tier %q (hint: T1, T2, T2p, T3, T4, T5 or all)", name)
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
 	}
 	return out, nil
 }
+
+// parseTier parses one tier, by its name or its numbers.
+func parseTier(text string) (Tier, error) {
+	known := append(Tiers(), newTier("T2p", 100, 20))
+	if i := slices.IndexFunc(known, func(t Tier) bool { return t.Name == text }); i >= 0 {
+		return known[i], nil
+	}
+	numbers := strings.Split(text, "/")
+	if strings.HasPrefix(text, "c") { // the name of a tier with other numbers
+		numbers = strings.Split(strings.NewReplacer("c", "", "-i", "/", "-e", "/").Replace(text), "/")
+	}
+	var n [3]int
+	for i, digits := range numbers {
+		v, err := strconv.Atoi(digits)
+		if err != nil || len(numbers) != 3 || v < 1 || v > maxTier {
+			return Tier{}, fmt.Errorf("unknown tier %q (hint: T1, T2, T2p, T3, T4, T5, all, or candidates/iterations/elites such as 50/10/5)", text)
+		}
+		n[i] = v
+	}
+	t := Tier{fmt.Sprintf("c%d-i%d-e%d", n[0], n[1], n[2]), n[0], n[1], n[2]}
+	if t.Elites < 2 || t.Elites > t.Candidates {
+		return t, fmt.Errorf("tier %q has %d elites of %d candidates (hint: from 2, whose deviation is needed, to all of them)", text, t.Elites, t.Candidates)
+	}
+	for _, k := range known {
+		if k.Candidates == t.Candidates && k.Iterations == t.Iterations && k.Elites == t.Elites {
+			return k, nil
+		}
+	}
+	return t, nil
+}
+
+// maxTier limits each number of a tier.
+const maxTier = 1 << 20
 
 // descent holds the tiers of gradient descent as {restarts, steps}. The authors ran
 // it in addition to the paper's solvers (docs/sources.md#tiers).
@@ -135,16 +166,16 @@ func ParseSolvers(s string) ([]string, error) {
 
 // newSolver returns the job's solver at the job's tier.
 func (j Job) newSolver() (plan.Solver, error) {
-	t := j.Tier
+	t, std := j.Tier, math.Sqrt(j.Variance)
 	switch j.Solver {
 	case results.CEM:
-		return plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}, nil
+		return plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites, VarScale: std}, nil
 	case results.ICEM:
-		return plan.ICEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}, nil
+		return plan.ICEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites, VarScale: std}, nil
 	case results.MPPI:
-		return plan.MPPI{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites, Temperature: j.Temperature}, nil
+		return plan.MPPI{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites, Temperature: j.Temperature, VarScale: std}, nil
 	case results.Descent:
-		return plan.Gradient{Candidates: t.Candidates, Iterations: t.Iterations}, nil
+		return plan.Gradient{Candidates: t.Candidates, Iterations: t.Iterations, VarScale: std}, nil
 	}
 	_, err := ParseSolvers(j.Solver)
 	return nil, err

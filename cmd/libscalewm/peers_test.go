@@ -12,6 +12,7 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -71,7 +72,7 @@ func trained(t *testing.T) (dir, converted string) {
 	dev, err := cpu.New(cpu.Options{})
 	check(t, err)
 	defer dev.Close()
-	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072}, Rules: results.Published(), Episodes: 60}
+	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072}, Definition: protocol.Definition{Rules: results.Published()}, Episodes: 60}
 	g.Precision = string(device.FP32)
 	g.Axes, err = pipeline.ParseAxes("cem", "T3", "s101")
 	check(t, err)

@@ -14,8 +14,8 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
+	"scalewm/eval/words"
 )
 
 // errNothingPublished ends a comparison with a published set that does not exist
@@ -106,7 +106,7 @@ func publishedTask(f *hdf5.File, named string) (t envs.Task, set dataset.Publish
 	}
 	switch {
 	case named != "":
-		return t, set, usagef("data check: no task named %q%s", named, pipeline.Nearest(named, envs.Names()))
+		return t, set, usagef("data check: no task named %q%s", named, words.Nearest(named, envs.Names()))
 	case ok:
 		return t, set, fmt.Errorf("%w of the task %q, which the file records (hint: `scalewm sources` lists what is)", errNothingPublished, recorded)
 	}

@@ -259,7 +259,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		defer pipeline.Tidy(a.out)
 		fingerprint, err := file.Fingerprint()
 		if err == nil {
-			err = pipeline.CheckFolder(a.out, data, rules.Protocol, task, fingerprint)
+			err = pipeline.CheckFolder(a.out, data, task, fingerprint)
 		}
 		if err != nil {
 			return nil, err

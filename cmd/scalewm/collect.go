@@ -14,6 +14,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/words"
 )
 
 func init() {
@@ -86,7 +87,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 		return usagef("collect: %v", err)
 	}
 	if known := task.Spec.Policies; *policy != "" && !slices.Contains(known, *policy) {
-		return usagef("collect: task %s has no policy %q%s (hint: one of %s)", pos[0], *policy, pipeline.Nearest(*policy, known), strings.Join(known, ", "))
+		return usagef("collect: task %s has no policy %q%s (hint: one of %s)", pos[0], *policy, words.Nearest(*policy, known), strings.Join(known, ", "))
 	}
 	// Check the spec before anything is locked or written.
 	spec := collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)}

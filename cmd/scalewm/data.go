@@ -20,7 +20,7 @@ import (
 	"scalewm/dataset/convert"
 	"scalewm/dataset/export"
 	"scalewm/dataset/hdf5"
-	"scalewm/eval/pipeline"
+	"scalewm/eval/words"
 )
 
 func init() {
@@ -101,7 +101,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 	case "export":
 		return dataExport(ctx, c, export.Job{In: pos[1], Out: *out, To: *format, FPS: *fps}, *asJSON)
 	}
-	return usagef("data: unknown action %q%s (info, check, convert or export)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert", "export"}))
+	return usagef("data: unknown action %q%s (info, check, convert or export)", pos[0], words.Nearest(pos[0], []string{"info", "check", "convert", "export"}))
 }
 
 // fileInfo is the output of `data info --json`.

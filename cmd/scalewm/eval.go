@@ -8,7 +8,6 @@ import (
 
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -38,10 +37,10 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	key := c.keyFlag()
 	random := c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint")
 	c.StringVar(&r.Data, "data", "", "data set with the starts and goals, an HDF5 `file`")
-	c.StringVar(&r.Solver, "solver", results.CEM, "comma-separated `solvers`: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)")
-	c.StringVar(&r.Tier, "tier", "all", "comma-separated planning budgets (`tiers`): T1 to T5, T2p, or all")
-	c.StringVar(&r.Sets, "sets", "all", "comma-separated evaluation `sets`: s101 to s106, all, or set files")
-	episodes := c.Positive("episodes", 100, "use `n` episodes per set")
+	c.StringVar(&r.Solver, "solver", "", "comma-separated `solvers`: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three); default: the protocol's, or cem")
+	c.StringVar(&r.Tier, "tier", "", "comma-separated planning budgets (`tiers`): T1 to T5, T2p, all, or candidates/iterations/elites such as 50/10/5; default: the protocol's, or all")
+	c.StringVar(&r.Sets, "sets", "", "comma-separated evaluation `sets`: s101 to s106, all, s and another seed, or set files; default: the protocol's, or all")
+	episodes := c.Positive("episodes", 0, "use `n` episodes per set; default: the protocol's number, or 100")
 	c.StringVar(&r.Out, "out", "", "results `folder` to write cells/, sets/ and watch/ in")
 	workers := c.Count("workers", 0, "use `n` goroutines to simulate; 0 means one per core (results do not depend on it)")
 	batch := c.batchFlag()

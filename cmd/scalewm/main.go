@@ -40,6 +40,7 @@ import (
 	"scalewm/dataset/collect"
 	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/words"
 )
 
 // Exit codes. Scripts and batch systems rely on them.
@@ -162,7 +163,7 @@ func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
 	}
 	v, ok := lookupVerb(args[0])
 	if !ok {
-		return usagef("unknown verb %q%s; `scalewm help` lists the verbs", args[0], pipeline.Nearest(args[0], verbNames()))
+		return usagef("unknown verb %q%s; `scalewm help` lists the verbs", args[0], words.Nearest(args[0], verbNames()))
 	}
 	err = v.run(ctx, newCommand(v, stdout, stderr), args[1:])
 	switch {

@@ -195,7 +195,7 @@ func parseFormats(list string) (formats []string, err error) {
 		case slices.Contains(known, f):
 			formats = append(formats, f)
 		default:
-			return nil, usagef("report: unknown format %q%s; --format takes %s, with commas, or all, which is all but the last", f, pipeline.Nearest(f, known), strings.Join(known, ", "))
+			return nil, usagef("report: unknown format %q%s; --format takes %s, with commas, or all, which is all but the last", f, words.Nearest(f, known), strings.Join(known, ", "))
 		}
 	}
 	return formats, nil

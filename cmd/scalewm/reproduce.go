@@ -17,7 +17,9 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
+	"scalewm/eval/words"
 	"scalewm/model"
 	"scalewm/model/device"
 )
@@ -104,7 +106,7 @@ func (f presetFlags) load() (*pipeline.Preset, error) {
 	known := append(envs.Names(), dataset.NoTask)
 	for _, task := range p.TasksNamed() {
 		if !slices.Contains(known, task) {
-			return nil, usagef("the preset %s has values for a task %q, which does not exist%s", *f.name, task, pipeline.Nearest(task, known))
+			return nil, usagef("the preset %s has values for a task %q, which does not exist%s", *f.name, task, words.Nearest(task, known))
 		}
 	}
 	return p, nil
@@ -355,16 +357,37 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if tasks == "all" {
 		tasks = strings.Join(envs.Names(), ",")
 	}
-	var errs [7]error // the first one is reported
-	g.Rules, errs[0] = pipeline.ReadRules(rules)
-	g.Axes, errs[1] = pipeline.ParseAxes(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets))
-	g.Analyses, errs[2] = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none"))
-	g.Rollouts, errs[3] = f.rollouts.read()
-	g.Tasks, errs[4] = parseList(strings.Split(tasks, ","), envs.Lookup)
-	g.Methods, errs[5] = parseList(strings.Split(or(*f.methods, axes.Methods, usualMethods), ","), parseMethod)
-	g.Seeds, errs[6] = parseList(strings.Split(or(*f.seeds, axes.Seeds, "3072"), ","), parseSeed)
-	if errs[2] != nil {
-		errs[2] = usagef("reproduce: %v", errs[2])
+	var errs [6]error // the first one is reported
+	read, err := pipeline.ReadProtocol(rules)
+	if err != nil {
+		return g, err
+	}
+	g.Definition = *read
+	// What a protocol that is given as a flag fixes precedes the preset.
+	var usual protocol.Usual
+	if f.rules["protocol"] != "" {
+		usual = g.Usual
+	}
+	if *f.episodes == 0 && usual.Episodes > 0 {
+		g.Episodes = usual.Episodes
+	}
+	if *f.tiers == "" && usual.Tier() != "" {
+		p.Tiers, g.Preset.Eval.TiersOf = []string{usual.Tier()}, nil
+	}
+	if usual.Sets != nil {
+		p.Sets = usual.Sets
+	}
+	if usual.Solver != "" {
+		p.Solvers = []string{usual.Solver}
+	}
+	g.Axes, errs[0] = pipeline.ParseAxes(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets))
+	g.Analyses, errs[1] = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none"))
+	g.Rollouts, errs[2] = f.rollouts.read()
+	g.Tasks, errs[3] = parseList(strings.Split(tasks, ","), envs.Lookup)
+	g.Methods, errs[4] = parseList(strings.Split(or(*f.methods, axes.Methods, usualMethods), ","), parseMethod)
+	g.Seeds, errs[5] = parseList(strings.Split(or(*f.seeds, axes.Seeds, "3072"), ","), parseSeed)
+	if errs[1] != nil {
+		errs[1] = usagef("reproduce: %v", errs[1])
 	}
 	if err := cmp.Or(errs[:]...); err != nil {
 		return g, err
@@ -415,7 +438,7 @@ func parseWeight(text string) (float64, error) {
 func parseMethod(name string) (model.Method, error) {
 	m, err := model.LookUp(name)
 	if err != nil {
-		return m, fmt.Errorf("%w%s", err, pipeline.Nearest(name, model.MethodNames(nil)))
+		return m, fmt.Errorf("%w%s", err, words.Nearest(name, model.MethodNames(nil)))
 	}
 	return m, nil
 }

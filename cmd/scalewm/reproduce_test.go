@@ -147,7 +147,7 @@ func TestReproduce(t *testing.T) {
 		if out, _, code := session(reproduceArgs(whole, "--dry-run")...); code != exitDone || !strings.HasSuffix(out, "\n6 cells, 0 of them to do\n") {
 			t.Errorf("a dry run of a finished grid: exit %d\n%s", code, out)
 		}
-		if out, errs, code := session(reproduceArgs(whole, "--dry-run", "--protocol", "strict")...); code != exitUsage || !strings.Contains(errs, "a results folder has one protocol") {
+		if out, errs, code := session(reproduceArgs(whole, "--dry-run", "--protocol", "strict")...); code != exitUsage || !strings.Contains(errs, "a results folder has one protocol of training") {
 			t.Errorf("a dry run under the other protocol: exit %d\n%s%s", code, out, errs)
 		}
 	})

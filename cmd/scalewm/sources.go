@@ -13,7 +13,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
-	"scalewm/eval/pipeline"
+	"scalewm/eval/words"
 )
 
 func init() {
@@ -72,7 +72,7 @@ func runSources(_ context.Context, c *command, args []string) error {
 	}
 	task := strings.Join(pos, "")
 	if task != "" && !slices.Contains(envs.Names(), task) {
-		return usagef("sources: no task named %q%s", task, pipeline.Nearest(task, envs.Names()))
+		return usagef("sources: no task named %q%s", task, words.Nearest(task, envs.Names()))
 	}
 	all, err := sourcesOf(task)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
-	"scalewm/eval/pipeline"
+	"scalewm/eval/words"
 	"scalewm/model"
 	"scalewm/model/weights"
 )
@@ -85,7 +85,7 @@ func runWeights(_ context.Context, c *command, args []string) error {
 	case pos[0] == "convert":
 		return usagef("weights convert needs IN OUT (`scalewm weights --help` shows an example)")
 	}
-	return usagef("weights: unknown action %q%s (info or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "convert"}))
+	return usagef("weights: unknown action %q%s (info or convert)", pos[0], words.Nearest(pos[0], []string{"info", "convert"}))
 }
 
 // weightsInfo is the output of `weights info --json` and `weights convert --json`.

@@ -26,9 +26,9 @@ func CheckName(s string) error {
 	for i, c := range []byte(s) {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case i > 0 && (c == '_' || c == '-' || c == '.' || c == '@' || c == '='):
+		case i > 0 && (c == '_' || c == '-' || c == '.' || c == '@' || c == '=' || c == '+'):
 		default:
-			return fmt.Errorf("%q is not a valid name (hint: use letters and digits and, after the first character, _ - . @ =)", s)
+			return fmt.Errorf("%q is not a valid name (hint: use letters and digits and, after the first character, _ - . @ = +)", s)
 		}
 	}
 	return nil

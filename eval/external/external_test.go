@@ -22,6 +22,7 @@ import (
 	"scalewm/eval/external"
 	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -94,7 +95,7 @@ func evaluateNatively(t *testing.T) {
 	must(t, err)
 	p.Collect.Episodes = 6
 	dev := newDevice(t)
-	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{m}, Seeds: []int64{3072}, Rules: results.Published(), Axes: axes, Episodes: 3}
+	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{m}, Seeds: []int64{3072}, Definition: protocol.Definition{Rules: results.Published()}, Axes: axes, Episodes: 3}
 	g.Precision = string(device.FP32)
 	space := pipeline.NewWorkspace(g, native, pipeline.Options{Workers: 2, Listener: silent{}, Trainer: dev, Planner: dev})
 	defer space.Close()

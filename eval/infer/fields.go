@@ -62,6 +62,7 @@ var fields = slices.Concat([]field{
 	{name: "loss_weight", role: ofArm, of: func(c results.Cell, _ results.Row) string { return number(c.Spec.LossWeight) }},
 	{name: "train_seed", role: ofArm, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.TrainSeed) }},
 	{name: "weights", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Weights }},
+	{name: "trained", role: ofName, of: func(c results.Cell, _ results.Row) string { return c.Spec.Trained }},
 	{name: "code", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Code }},
 }, rules(), []field{
 	{name: "data", role: ofSettings, pair: true, format: "data %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Data }},

@@ -12,6 +12,7 @@ import (
 
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 )
@@ -47,7 +48,7 @@ func TestAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "pusht"), Methods: lookUp(t, model.LookUp, "random"), Seeds: []int64{1}, Rules: results.Published(), Episodes: 2}
+		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "pusht"), Methods: lookUp(t, model.LookUp, "random"), Seeds: []int64{1}, Definition: protocol.Definition{Rules: results.Published()}, Episodes: 2}
 		if g.Axes, err = ParseAxes(results.CEM, "T5", "s101"); err != nil {
 			t.Fatal(err)
 		}

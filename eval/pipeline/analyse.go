@@ -72,7 +72,7 @@ func (s *Analyse) Part(ours func(cell int) bool) Divisible {
 // missing.
 func (s *Analyse) State(ctx context.Context) (State, error) {
 	if slices.Contains(s.names, results.RolloutAnalysis) {
-		if err := s.w.Grid.Rollouts.Check(s.task.Spec.Name, s.w.Grid.Protocol); err != nil {
+		if err := s.w.Grid.Rollouts.Check(s.task.Spec.Name, s.w.Grid.Training()); err != nil {
 			return State{}, Requestf("%v", err)
 		}
 	}
@@ -112,7 +112,14 @@ func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
 // job returns the analysis of the arm's checkpoint. The error wraps fs.ErrNotExist if
 // the data set or the checkpoint is missing.
 func (s *Analyse) job() (j analysis.Job, err error) {
-	t, err := s.w.openSets(s.task)
+	// Analyses do not depend on how the models are evaluated, except for what their
+	// training held out.
+	rules := results.Published().Named(s.w.Grid.Training())
+	t, err := s.w.open(s.task)
+	if err != nil {
+		return j, err
+	}
+	d, err := t.draw(rules, nil, 0)
 	if err != nil {
 		return j, err
 	}
@@ -121,7 +128,10 @@ func (s *Analyse) job() (j analysis.Job, err error) {
 		kind = s.w.Analyser.Kind().String()
 	}
 	a, err := s.w.describe(t, dir)
-	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: kind, Checkpoint: dir}, err
+	j.Job = s.w.job(t, d.data, a, nil)
+	rules.Precision, rules.Origin = j.Precision, j.Origin
+	j.Rules = rules
+	return analysis.Job{Job: j.Job, Settings: s.w.Grid.Rollouts, Device: kind, Checkpoint: dir}, err
 }
 
 // Run computes the missing analyses. It loads the model only if some are missing.

@@ -53,7 +53,8 @@ func (c *Collect) spec() collect.Spec {
 // another one, every later step would fail.
 func (c *Collect) State(context.Context) (State, error) {
 	if c.given() {
-		return done, c.fits()
+		_, err := c.fits()
+		return done, err
 	}
 	if policy := c.spec().Policy; policy != "" {
 		if _, err := c.task.Policy(policy); err != nil {
@@ -78,7 +79,8 @@ func (c *Collect) State(context.Context) (State, error) {
 		}
 		return State{Text: text}, c.w.checkFolder(c.task, "")
 	}
-	return done, c.fits()
+	_, err = c.fits()
+	return done, err
 }
 
 // wasGiven reports whether the folder has results on a data set of the task that this program
@@ -88,13 +90,13 @@ func (c *Collect) wasGiven() bool {
 	return err == nil && gate.Given()
 }
 
-// fits returns a RequestError if the folder has results on another data set of the task.
-func (c *Collect) fits() error {
-	t, err := c.w.openSets(c.task)
-	if err != nil {
-		return err
+// fits draws the sets. It returns a RequestError if the folder has results on another data
+// set of the task.
+func (c *Collect) fits() (d drawn, err error) {
+	if _, d, err = c.w.openSets(c.task); err == nil {
+		err = c.w.checkFolder(c.task, d.data.Fingerprint)
 	}
-	return c.w.checkFolder(c.task, t.data.Fingerprint)
+	return d, err
 }
 
 // Share implements Shareable.
@@ -135,10 +137,9 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 // gate runs the render gate, after checking that the folder has no results on another
 // data set of the task.
 func (c *Collect) gate(ctx context.Context) error {
-	err := c.fits()
+	d, err := c.fits()
 	if err == nil {
-		t := c.w.opened
-		_, err = renderGate(ctx, c.w.dir, t.data, t.sets, c.w.Listener.Note)
+		_, err = renderGate(ctx, c.w.dir, d.data, d.sets, c.w.Listener.Note)
 	}
 	return err
 }

@@ -123,13 +123,13 @@ func (s *Evaluate) State(context.Context) (State, error) {
 // Job returns the step's evaluation. The error wraps fs.ErrNotExist if the data set,
 // the checkpoint or the tuned temperature is missing.
 func (s *Evaluate) Job() (eval.Job, error) {
-	t, err := s.w.openSets(s.task)
+	t, d, err := s.w.openSets(s.task)
 	if err != nil {
 		return eval.Job{}, err
 	}
 	var sets []eval.Set
 	for _, i := range s.sets {
-		sets = append(sets, t.sets[i])
+		sets = append(sets, d.sets[i])
 	}
 	a := eval.Arm{Method: s.method.Name}
 	if s.method.Plans() {
@@ -137,7 +137,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 			return eval.Job{}, err
 		}
 	}
-	j := s.w.job(t, a, sets)
+	j := s.w.job(t, d.data, a, sets)
 	if s.solver == "" {
 		return j, nil
 	}

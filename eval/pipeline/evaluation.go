@@ -14,6 +14,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 )
@@ -44,33 +45,23 @@ func ParseAxes(solvers, tiers, sets string) (Axes, error) {
 	return Axes{of, at, on}, err
 }
 
-// ReadRules returns the published rules with some settings changed, given by their
-// keywords (the flags of `scalewm eval` with underscores).
-func ReadRules(given map[string]string) (results.Rules, error) {
-	r := results.Published()
-	err := setRules(&r, given)
-	return r, err
-}
-
-// setRules changes the given settings of r. See ReadRules.
-func setRules(r *results.Rules, given map[string]string) error {
-	for name, text := range given {
-		i := slices.IndexFunc(results.Settings, func(s results.Setting) bool { return s.Flag != "" && s.Keyword() == name })
-		if i < 0 {
-			return Requestf("there is no setting %s (hint: `scalewm eval --help` lists them as flags)", name)
-		}
-		if err := results.Settings[i].Set(r, text); err != nil {
-			return Requestf("%v", err)
-		}
+// ReadProtocol returns a protocol with some settings changed. They are given by their
+// keywords (the flags of `scalewm eval` with underscores), of which "protocol" names the
+// protocol; the default is paper. The error is a RequestError.
+func ReadProtocol(given map[string]string) (*protocol.Definition, error) {
+	d, err := protocol.Load(cmp.Or(given["protocol"], results.Paper))
+	if err == nil {
+		err = d.Change(given)
 	}
-	if err := r.Check(); err != nil {
-		return Requestf("%v", err)
+	if err != nil {
+		return nil, Requestf("%w", err)
 	}
-	return nil
+	return d, nil
 }
 
 // Request is an evaluation in terms of the flags of `scalewm eval`, as the command
-// line and the Python package give it.
+// line and the Python package give it. Solver, tier, sets and episodes are those of the
+// protocol if they are not given.
 type Request struct {
 	Task     string            `json:"task"`
 	Data     string            `json:"data"` // the data set's file
@@ -78,7 +69,7 @@ type Request struct {
 	Solver   string            `json:"solver"`
 	Tier     string            `json:"tier"`
 	Sets     string            `json:"sets"`
-	Settings map[string]string `json:"rules"` // see ReadRules
+	Settings map[string]string `json:"rules"` // see ReadProtocol
 	Episodes int               `json:"episodes"`
 	Batch    int               `json:"batch"` // see eval.Job
 	Workers  int               `json:"workers"`
@@ -95,11 +86,20 @@ type Evaluation struct {
 	Listener Listener
 }
 
+// usualEpisodes is the number of episodes of a set if neither the request nor the protocol
+// states one.
+const usualEpisodes = 100
+
 // Evaluation parses the request. The error is a RequestError.
 func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error) {
 	e = Evaluation{Request: r, Version: version, Listener: l}
+	p, err := ReadProtocol(r.Settings)
+	if err != nil {
+		return e, err
+	}
+	e.Episodes = cmp.Or(r.Episodes, p.Usual.Episodes, usualEpisodes)
 	switch {
-	case r.Episodes < 1:
+	case e.Episodes < 1:
 		return e, Requestf("eval: --episodes %d: a set has at least one", r.Episodes)
 	case r.Task == dataset.NoTask:
 		return e, Requestf("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint)")
@@ -107,9 +107,8 @@ func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error
 	if e.Task, err = envs.Lookup(r.Task); err != nil {
 		return e, Requestf("eval: %v", err)
 	}
-	if e.Axes, err = ParseAxes(r.Solver, r.Tier, r.Sets); err == nil {
-		e.Rules, err = ReadRules(r.Settings)
-	}
+	e.Rules = p.For(r.Task)
+	e.Axes, err = ParseAxes(cmp.Or(r.Solver, p.Usual.Solver, results.CEM), cmp.Or(r.Tier, p.Usual.Tier(), "all"), cmp.Or(r.Sets, strings.Join(p.Usual.Sets, ","), "all"))
 	return e, err
 }
 
@@ -206,7 +205,7 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 	}
 	j := eval.Job{Task: e.Task, Data: data, Arm: s.Arm, Rules: e.Rules, Sets: sets, Fresh: e.Fresh, Batch: e.Batch, Workers: e.Workers, Version: e.Version, Progress: e.Listener.Progress}
 	if err = check(j, s.Agent, s.Name, e.Listener.Note); err == nil {
-		err = CheckFolder(e.Out, e.Data, e.Protocol, e.Task, data.Fingerprint)
+		err = CheckFolder(e.Out, e.Data, e.Task, data.Fingerprint)
 	}
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -43,7 +44,7 @@ func TestFilm(t *testing.T) {
 	}
 	defer dev.Close()
 	g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "pointmaze", "reacher"), Methods: lookUp(t, model.LookUp, "scale"), Seeds: []int64{3072},
-		Rules: results.Published(), Axes: Axes{Solvers: []string{results.CEM}, Tiers: eval.Tiers()[:1], Sets: []string{"s101"}}, Episodes: 20}
+		Definition: protocol.Definition{Rules: results.Published()}, Axes: Axes{Solvers: []string{results.CEM}, Tiers: eval.Tiers()[:1], Sets: []string{"s101"}}, Episodes: 20}
 	g.Precision = string(device.FP32)
 	w := NewWorkspace(g, dir, Options{Workers: 2, Listener: &heard{}, Planner: dev})
 	defer w.Close()

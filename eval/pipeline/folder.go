@@ -32,7 +32,7 @@ import (
 
 // claim describes what is about to be written to a results folder.
 type claim struct {
-	protocol string
+	protocol string // of the trainings
 	task     envs.Task
 	path     string                 // the task's data set
 	data     string                 // fingerprint of the data set; "" if it does not exist yet
@@ -41,11 +41,11 @@ type claim struct {
 	except   func(name string) bool // training folders that are not compared; nil: none
 }
 
-// checkFolder returns a RequestError if the folder has results of a task under another
-// protocol, on another data set than the one with the fingerprint data, or from
-// another training preset.
+// checkFolder returns a RequestError if the folder has trainings of a task with another
+// protocol or preset, or results on another data set than the one with the fingerprint
+// data.
 func (w *Workspace) checkFolder(task envs.Task, data string) error {
-	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone, except: w.isGiven}.check(w.dir)
+	return claim{protocol: w.Grid.Training(), task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone, except: w.isGiven}.check(w.dir)
 }
 
 // isGiven reports whether a training's folder holds a given checkpoint, which may have been
@@ -55,12 +55,11 @@ func (w *Workspace) isGiven(training string) bool {
 	return ok && w.Grid.Given != nil && model.MethodOf(arm.Method).Trained()
 }
 
-// CheckFolder returns a RequestError if a results folder has results under another
-// protocol, or on another data set of the task than the one at path with this
-// fingerprint. Trainings may differ: evaluations outside a grid may compare any
-// checkpoints.
-func CheckFolder(folder, path, protocol string, task envs.Task, fingerprint string) error {
-	return claim{protocol: protocol, task: task, path: path, data: fingerprint}.check(folder)
+// CheckFolder returns a RequestError if a results folder has results on another data set
+// of the task than the one at path with this fingerprint. Trainings may differ:
+// evaluations outside a grid may compare any checkpoints.
+func CheckFolder(folder, path string, task envs.Task, fingerprint string) error {
+	return claim{task: task, path: path, data: fingerprint}.check(folder)
 }
 
 // checkOurs returns a RequestError if one of the named files exists in a folder that
@@ -92,7 +91,7 @@ func (c claim) check(folder string) error {
 	refuse := func(path, protocol, of, from string) error {
 		switch {
 		case protocol != c.protocol:
-			return Requestf("%s was made under --protocol %s, but this run uses %s: a results folder has one protocol (hint: choose another --out)", path, protocol, c.protocol)
+			return Requestf("%s was trained with --protocol %s, but this run trains with %s: a results folder has one protocol of training (hint: choose another --out)", path, protocol, c.protocol)
 		case of == name && c.data != "" && from != "" && from != c.data: // published weights record no data
 			return Requestf("%s was made from a data set with the fingerprint %.12s, but that of %s is %.12s: a results folder has one data set per task (hint: choose another --out)", path, from, c.path, c.data)
 		}
@@ -100,7 +99,7 @@ func (c claim) check(folder string) error {
 	}
 	for _, path := range entries(results.Folder(folder).Sets()) {
 		if o, err := eval.OriginOf(path); err == nil { // renderGate rewrites damaged ones
-			if err := refuse(path, o.Protocol, o.Task, o.Data); err != nil {
+			if err := refuse(path, c.protocol, o.Task, o.Data); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"scalewm/envs"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -21,7 +22,7 @@ type Further struct {
 	Q         []string          `toml:"q,omitempty"`
 	Solvers   []string          `toml:"solvers,omitempty"`
 	Tiers     []string          `toml:"tiers,omitempty"`
-	Rules     map[string]string `toml:"rules,omitempty"` // settings by keyword, see ReadRules
+	Rules     map[string]string `toml:"rules,omitempty"` // settings by keyword, see ReadProtocol
 	Precision device.Precision  `toml:"precision,omitempty"`
 }
 
@@ -41,7 +42,7 @@ func (f Further) validate() error {
 	if f.Precision != "" && f.Precision != device.FP32 {
 		return fmt.Errorf("precision is %q (hint: %s, to compare a grid that plans in %s with it)", f.Precision, device.FP32, device.BF16)
 	}
-	if _, err := ReadRules(f.Rules); err != nil {
+	if _, err := ReadProtocol(f.Rules); err != nil {
 		return err
 	}
 	_, err := ParseAxes(cmp.Or(strings.Join(f.Solvers, ","), results.CEM), cmp.Or(strings.Join(f.Tiers, ","), "T1"), results.TuningSet)
@@ -115,7 +116,18 @@ func (g *Grid) with(f Further) (Grid, error) {
 	if o.Precision = string(f.Precision); o.Precision != "" {
 		o.suffix += " precision=" + o.Precision
 	}
-	if err = setRules(&o.Rules, f.Rules); err == nil && o.Precision != "" && o.Temperature == results.Tuned && slices.Contains(o.Solvers, results.MPPI) {
+	if f.Rules["protocol"] != "" {
+		d, err := protocol.Load(f.Rules["protocol"])
+		if err != nil {
+			return o, Requestf("%w", err)
+		}
+		o.Definition = *d
+		o.Precision = string(f.Precision)
+	}
+	if err = o.Change(f.Rules); err != nil {
+		err = Requestf("%w", err)
+	}
+	if err == nil && o.Precision != "" && o.Temperature == results.Tuned && slices.Contains(o.Solvers, results.MPPI) {
 		err = Requestf("grid.also: mppi in another precision has no tuned temperature (hint: name other solvers, or a temperature in its rules)")
 	}
 	return o, err

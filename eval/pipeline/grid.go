@@ -9,7 +9,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/analysis"
-	"scalewm/eval/results"
+	"scalewm/eval/protocol"
 	"scalewm/model"
 )
 
@@ -25,7 +25,7 @@ type Grid struct {
 	Qs           []string
 	ScaleWeights []float64
 
-	results.Rules
+	protocol.Definition
 	Axes
 	Episodes int // per set
 

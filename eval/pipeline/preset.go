@@ -19,7 +19,9 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/presets"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
+	"scalewm/eval/words"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
@@ -129,7 +131,7 @@ type EvalPreset struct {
 	Tiers   []string `toml:"tiers"`
 	// TiersOf restricts a solver to some of Tiers.
 	TiersOf  map[string][]string `toml:"tiers_of,omitempty"`
-	Rules    map[string]string   `toml:"rules,omitempty"` // settings by keyword, see ReadRules
+	Rules    map[string]string   `toml:"rules,omitempty"` // settings by keyword, see ReadProtocol
 	Sets     []string            `toml:"sets"`
 	Episodes int                 `toml:"episodes"` // per set
 	Analyses []string            `toml:"analyses"` // of each checkpoint; none if the key is missing
@@ -190,7 +192,7 @@ func readPreset(name string, heirs []string) (*Preset, error) {
 			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
 		}
 	} else if err != nil {
-		return nil, Requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name, Nearest(name, PresetNames()), known)
+		return nil, Requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name, words.Nearest(name, PresetNames()), known)
 	}
 	p, err := parsePreset(string(text), func(of string) (*Preset, error) {
 		if strings.HasSuffix(of, ".toml") && !filepath.IsAbs(of) {
@@ -204,20 +206,12 @@ func readPreset(name string, heirs []string) (*Preset, error) {
 	return p, nil
 }
 
-// maxLine limits a line of a preset. The TOML parser takes time quadratic in the
-// depth of a key or of nested tables, so that a long malicious line would block the
-// program.
-const maxLine = 1000
-
 // parsePreset decodes and validates the text of a preset; base reads the one that it
 // starts from, if any. An unknown key is an error: a mistyped one would silently leave
 // the number that it was meant for at zero.
 func parsePreset(text string, base func(name string) (*Preset, error)) (*Preset, error) {
-	n := 0
-	for line := range strings.Lines(text) {
-		if n++; len(line) > maxLine {
-			return nil, fmt.Errorf("line %d: %d characters, a preset's have at most %d (hint: compare with eval/presets/nano.toml)", n, len(line), maxLine)
-		}
+	if err := protocol.CheckLines(text); err != nil {
+		return nil, err
 	}
 	p := &Preset{Models: map[string]model.Section{}}
 	if err := p.decode(text, base); err != nil {
@@ -228,8 +222,8 @@ func parsePreset(text string, base func(name string) (*Preset, error)) (*Preset,
 
 // change sets one key. In a table of values by task, the other entries stay.
 func (p *Preset) change(text string) error {
-	if len(text) > maxLine {
-		return fmt.Errorf("%d characters, a key and its value have at most %d (hint: as in train.lr=1e-3)", len(text), maxLine)
+	if err := protocol.CheckLines(text); err != nil {
+		return err
 	}
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
@@ -311,7 +305,7 @@ var errOlder = errors.New("(hint: weights of loss terms are under [train.weights
 // unknownKey returns the error for a key that no preset has, with a hint at a similar
 // one.
 func unknownKey(key string) error {
-	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
+	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, words.Nearest(key, presetKeys()))
 }
 
 // presetKeys returns the keys of the built-in presets and the switches of readings.
@@ -459,40 +453,4 @@ func (p *Preset) encode() (string, error) {
 		}
 	}
 	return b.String(), nil
-}
-
-// Nearest returns a hint at the known word closest to a mistyped one, " (did you mean
-// "x"?)", or "" if none is within two edits.
-func Nearest(word string, known []string) string {
-	best, bestD := "", 3
-	for _, k := range known {
-		if d := editDistance(word, k); d < bestD {
-			best, bestD = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// editDistance returns the Levenshtein distance of two words. It keeps one row of the
-// dynamic programming table; prev is the value diagonally above.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		prev := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			prev, row[j] = row[j], min(row[j]+1, row[j-1]+1, prev+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -16,6 +16,7 @@ import (
 	"scalewm/envs"
 	_ "scalewm/envs/mjenv/pendulum"
 	"scalewm/eval"
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -34,7 +35,7 @@ func tinyWorkspace(t *testing.T, task string) *Workspace {
 		t.Fatal(err)
 	}
 	g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, task), Methods: lookUp(t, model.LookUp, model.Random), Seeds: []int64{3072},
-		Rules: results.Published(), Axes: Axes{Solvers: []string{results.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}}, Episodes: 2}
+		Definition: protocol.Definition{Rules: results.Published()}, Axes: Axes{Solvers: []string{results.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}}, Episodes: 2}
 	g.Precision = string(device.FP32)
 	dev, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
 	if err != nil {

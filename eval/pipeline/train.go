@@ -57,7 +57,7 @@ func (s *Train) Needs() []string { return []string{collectID(s.task)} }
 
 // training returns the description of the step's training.
 func (s *Train) training() Training {
-	return Training{Preset: s.preset(s.w.Grid.Preset), Task: s.task, Method: s.method, Seed: s.seed, Protocol: s.w.Grid.Protocol,
+	return Training{Preset: s.preset(s.w.Grid.Preset), Task: s.task, Method: s.method, Seed: s.seed, Protocol: s.w.Grid.Training(),
 		Data: s.w.dataPath(s.task.Spec.Name), Out: s.w.checkpoint(s.arm), Backbone: s.w.Backbone}
 }
 

@@ -92,7 +92,7 @@ func (s *Tune) chosen() (eval.Choice, error) {
 
 // job returns the evaluation of the baseline on the tuning set, without a solver.
 func (s *Tune) job() (j eval.Job, err error) {
-	t, err := s.w.openSets(s.task)
+	t, d, err := s.w.openSets(s.task)
 	if err != nil {
 		return j, err
 	}
@@ -100,7 +100,7 @@ func (s *Tune) job() (j eval.Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	return tuningJob(s.w.job(t, a, t.sets))
+	return tuningJob(s.w.job(t, d.data, a, d.sets))
 }
 
 // tuningJob returns j on the tuning set, with as many episodes as j's sets have.

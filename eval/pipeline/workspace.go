@@ -85,13 +85,18 @@ func NewWorkspace(g Grid, dir string, o Options) *Workspace {
 type openTask struct {
 	envs.Task
 	file       *hdf5.File
-	data       *eval.Data // nil until a step needs the sets
-	sets       []eval.Set
-	frames     dataset.FrameReader // at the model's frame size; nil until a training needs them
+	drawn      map[results.Rules]drawn // by the rules, filled as steps need them
+	frames     dataset.FrameReader     // at the model's frame size; nil until a training needs them
 	freeFrames func() error
 	checked    map[string]eval.Arm // arms of checkpoints, by folder
 	assumed    bool                // the note on a default temperature was given
 	origin     string              // of a data set that was given, for cells; "" if this program collected it
+}
+
+// drawn is a data set opened for evaluations under some rules, and its sets.
+type drawn struct {
+	data *eval.Data
+	sets []eval.Set
 }
 
 // Close closes the data set, frees the model, and removes temporary files of killed
@@ -204,7 +209,7 @@ func (w *Workspace) open(task envs.Task) (*openTask, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.opened = &openTask{Task: task, file: file, checked: map[string]eval.Arm{}}
+	w.opened = &openTask{Task: task, file: file, checked: map[string]eval.Arm{}, drawn: map[results.Rules]drawn{}}
 	if w.Grid.Data[task.Spec.Name] != "" {
 		if w.opened.origin = originOf(file, task.Spec.Name); w.opened.origin == results.OriginCollected {
 			w.opened.origin = "" // as in the cells on a data set that the grid collected
@@ -214,21 +219,30 @@ func (w *Workspace) open(task envs.Task) (*openTask, error) {
 }
 
 // openSets opens a task's data set and draws the grid's evaluation sets.
-func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
-	t, err := w.open(task)
-	if err != nil || t.data != nil {
-		return t, err
+func (w *Workspace) openSets(task envs.Task) (t *openTask, d drawn, err error) {
+	if t, err = w.open(task); err == nil {
+		g, name := w.Grid, task.Spec.Name
+		d, err = t.draw(g.For(name), g.sets(name), g.episodes(name))
 	}
-	g, name := w.Grid, task.Spec.Name
-	t.data, t.sets, err = drawSets(t.file, task, g.Rules, g.sets(name), g.episodes(name))
-	return t, err
+	return t, d, err
+}
+
+// draw opens the data set under the given rules and draws its sets, once.
+func (t *openTask) draw(r results.Rules, sets []string, episodes int) (d drawn, err error) {
+	d, ok := t.drawn[r]
+	if !ok {
+		if d.data, d.sets, err = drawSets(t.file, t.Task, r, sets, episodes); err == nil {
+			t.drawn[r] = d
+		}
+	}
+	return d, err
 }
 
 // job returns an arm's evaluation on a task's sets, without a solver.
-func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
-	rules := w.Grid.Rules
+func (w *Workspace) job(t *openTask, data *eval.Data, a eval.Arm, sets []eval.Set) eval.Job {
+	rules := w.Grid.For(t.Spec.Name)
 	rules.Origin = t.origin
-	return eval.Job{Task: t.Task, Data: t.data, Arm: a, Rules: rules, Sets: sets, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
+	return eval.Job{Task: t.Task, Data: data, Arm: a, Rules: rules, Sets: sets, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 
 // describe returns the arm of a checkpoint without loading its weights. The error wraps

@@ -87,7 +87,10 @@ type Spec struct {
 	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
 	// Actions is "checkpoint" if plans are scaled by the checkpoint's own moments of actions
 	// and these differ from the data set's. Otherwise it is absent.
-	Actions  string `json:"actions,omitempty"`
+	Actions string `json:"actions,omitempty"`
+	// Trained is the protocol of the arm's training, Paper or Strict, if it is not the one
+	// that the evaluation's protocol implies (see TrainingOf); otherwise it is absent.
+	Trained  string `json:"trained,omitempty"`
 	Set      string `json:"set"`      // name, such as s101
 	SetHash  string `json:"set_hash"` // fingerprint of the drawn episodes
 	Episodes int    `json:"episodes"`

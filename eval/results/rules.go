@@ -143,6 +143,16 @@ func (r Rules) Named(protocol string) Rules {
 	return r
 }
 
+// For returns the rules for a task, without the settings that only another one has.
+func (r Rules) For(task string) Rules {
+	for _, s := range Settings {
+		if s.Task != "" && s.Task != task {
+			reflect.ValueOf(s.Field(&r)).Elem().SetZero()
+		}
+	}
+	return r
+}
+
 // HeldOut reports whether starts are drawn from held-out episodes only.
 func (r Rules) HeldOut() bool { return r.Full().Split == SplitHeldOut }
 
@@ -150,6 +160,15 @@ func (r Rules) HeldOut() bool { return r.Full().Split == SplitHeldOut }
 // out the episodes from which starts are drawn.
 func (r Rules) Training() string {
 	if r.HeldOut() {
+		return Strict
+	}
+	return Paper
+}
+
+// TrainingOf returns the protocol of the trainings that cells under a protocol of this
+// name have, unless they state another: strict for strict, else paper.
+func TrainingOf(protocol string) string {
+	if protocol == Strict {
 		return Strict
 	}
 	return Paper
@@ -297,7 +316,7 @@ func (s Setting) Set(r *Rules, text string) (err error) {
 		v.SetZero()
 	case named:
 		v.SetFloat(number)
-	case v.Kind() == reflect.String && slices.Contains(words, text):
+	case v.Kind() == reflect.String && (words == nil || slices.Contains(words, text)):
 		v.SetString(text)
 	case v.Kind() == reflect.String:
 		err = strconv.ErrSyntax
@@ -311,6 +330,18 @@ func (s Setting) Set(r *Rules, text string) (err error) {
 		return fmt.Errorf("unknown %s %q (hint: %s)", strings.ReplaceAll(s.Name, "_", " "), text, strings.Trim(s.Zero+", "+strings.Join(words, ", "), ", "))
 	}
 	return nil
+}
+
+// TOML returns the setting's value as a protocol's file has it.
+func (s Setting) TOML(r Rules) string {
+	v := s.Value(r)
+	if s.Bool() {
+		return fmt.Sprint(reflect.ValueOf(s.Field(&r)).Elem())
+	}
+	if _, err := strconv.ParseFloat(v, 64); err != nil {
+		return strconv.Quote(v)
+	}
+	return v
 }
 
 // Implied returns the value that the names Paper and Strict stand for, "" for other names
