@@ -119,15 +119,12 @@ func dropLessSpecific(placed []Placed) []Placed {
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 	names := map[results.Spec]string{} // name of the set that is kept, by the rest of the spec
 	same := func(s results.Spec) results.Spec {
-		s.Set, s.Rules = "", s.Rules.Named("")
-		s.Pool = ""
+		s = unnamed(s)
+		s.Set, s.Pool = "", ""
 		return s
 	}
 	protocols := map[results.Spec]string{} // name of the protocol that is kept, by the rest of the spec
-	unnamed := func(s results.Spec) results.Spec {
-		s.Rules = s.Rules.Named("")
-		return s
-	}
+
 	for _, c := range cells {
 		k := same(c.Spec)
 		if old, ok := names[k]; !ok || cmp.Or(len(c.Spec.Set)-len(old), cmp.Compare(c.Spec.Set, old)) < 0 {
@@ -155,6 +152,13 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 		}
 	}
 	return out, notes
+}
+
+// unnamed returns a spec without the name of its protocol: equal evaluations have equal
+// ones.
+func unnamed(s results.Spec) results.Spec {
+	s.Rules = s.Rules.Named("").Of(s.Solver, s.Weights != "")
+	return s
 }
 
 // temperatureKey is the key of MPPI's temperature in values.

@@ -121,6 +121,13 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 	if err != nil {
 		return nil, nil, err
 	}
+	longest := 0
+	for _, e := range src.Episodes() {
+		longest = max(longest, e.Len)
+	}
+	if longest <= r.GoalOffset && len(names) > 0 {
+		return nil, nil, Requestf("goals %d rows after the start, but the longest episode of this data set of %s has %d rows (hint: a smaller --goal-offset)", r.GoalOffset, task.Spec.Name, longest)
+	}
 	var sets []eval.Set
 	for _, name := range names {
 		set, err := data.Set(name, n)

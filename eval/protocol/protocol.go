@@ -83,7 +83,7 @@ func load(name string, heirs []string) (*Definition, error) {
 			return nil, fmt.Errorf("reading a protocol: %w (hint: %s need no file)", err, strings.Join(order, ", "))
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("unknown protocol %q%s; there are %s, or give the path of a .toml file", name, words.Nearest(name, order), strings.Join(order, ", "))
+		return nil, fmt.Errorf("unknown protocol %q%s (hint: %s, or the path of a .toml file)", name, words.Nearest(name, order), strings.Join(order, ", "))
 	}
 	d, err := parse(string(text), strings.TrimSuffix(filepath.Base(name), ".toml"), func(of string) (*Definition, error) {
 		if strings.HasSuffix(of, ".toml") && !filepath.IsAbs(of) {

@@ -321,7 +321,7 @@ func (s Setting) Set(r *Rules, text string) (err error) {
 	case v.Kind() == reflect.String:
 		err = strconv.ErrSyntax
 	default:
-		words = append(slices.Sorted(maps.Keys(s.Numbers)), "a "+v.Kind().String()+" from 0 on")
+		words = append(slices.Sorted(maps.Keys(s.Numbers)), "a number from 0 on")
 		if _, err = fmt.Sscanln(text, s.Field(r)); v.CanInt() && v.Int() < 0 || v.CanFloat() && !(v.Float() > 0 && v.Float() <= 1e9) {
 			err = strconv.ErrRange
 		}
