@@ -94,6 +94,10 @@ type Switch struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 	Doc    string   `json:"doc"`
+	// Implied says that Resolve leaves the default out, so that data sets record only another
+	// value. A switch that a task gains later needs it: data sets without the switch stay
+	// equal to those that are collected with its default.
+	Implied bool `json:"-"`
 }
 
 // Q is one definition of the task-relevant state q (paper section 5.1,

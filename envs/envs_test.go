@@ -1,6 +1,7 @@
 package envs
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -48,6 +49,18 @@ func TestResolve(t *testing.T) {
 		got, err := testSpec.Resolve(c.in)
 		if (err != nil) != (c.want == "") || got["mode"] != c.want {
 			t.Errorf("%v: %v, %v", c.in, got, err)
+		}
+	}
+}
+
+// The default of an implied switch is left out, whether it was given or not.
+func TestResolveImplied(t *testing.T) {
+	s := &Spec{Name: "implied", Switches: []Switch{{Name: "old", Values: []string{"a", "b"}}, {Name: "new", Values: []string{"c", "d"}, Implied: true}}}
+	for _, c := range []struct{ in, want Options }{
+		{nil, Options{"old": "a"}}, {Options{"new": "c"}, Options{"old": "a"}}, {Options{"new": "d", "old": "b"}, Options{"new": "d", "old": "b"}},
+	} {
+		if got, err := s.Resolve(c.in); err != nil || !maps.Equal(got, c.want) {
+			t.Errorf("%v: %v, %v; want %v", c.in, got, err, c.want)
 		}
 	}
 }

@@ -73,8 +73,8 @@ func Names() []string {
 
 // Resolve checks options against the task's switches and factors. The result contains
 // every switch, with its default if necessary, and the given factors in their shortest
-// notation. It does not contain other factors, so that the attributes of a data set name
-// only what was chosen.
+// notation. It does not contain other factors, nor the defaults of implied switches, so that
+// the attributes of a data set name only what was chosen.
 func (s *Spec) Resolve(o Options) (Options, error) {
 	out := Options{}
 	for _, sw := range s.Switches {
@@ -86,6 +86,11 @@ func (s *Spec) Resolve(o Options) (Options, error) {
 			return nil, fmt.Errorf("task %s: %w", s.Name, err)
 		}
 		out[name] = text
+	}
+	for _, sw := range s.Switches {
+		if sw.Implied && out[sw.Name] == sw.Values[0] {
+			delete(out, sw.Name)
+		}
 	}
 	return out, nil
 }
