@@ -22,6 +22,7 @@ type state struct {
 // env is one running world. It implements envs.Env.
 type env struct {
 	sampler string
+	swept   bool // the agent moves by package disc, not by look.collide
 	vary    *envs.Variation
 	initial *look // of the values before any draw
 	s       state
@@ -39,7 +40,7 @@ func newEnv(o envs.Options) (*env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &env{sampler: o["sampler"], vary: v, pen: newPen()}
+	e := &env{sampler: o["sampler"], swept: o[collision] == swept, vary: v, pen: newPen()}
 	e.initial = newLook(v, v.Start())
 	e.s = state{agent: e.start("agent.position"), target: e.start("target.position"), look: e.initial}
 	return e, nil
@@ -99,7 +100,11 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 	ax := min(max(float32(action[0]), -1), 1)
 	ay := min(max(float32(action[1]), -1), 1)
 	next := point{e.s.agent.x + float32(ax*l.speed), e.s.agent.y + float32(ay*l.speed)}
-	e.s.agent = l.collide(e.s.agent, next)
+	if e.swept {
+		e.s.agent = l.sweep(e.s.agent, next)
+	} else {
+		e.s.agent = l.collide(e.s.agent, next)
+	}
 	e.s.last = envs.Outcome{Step: envs.Step{Terminated: e.Solved()}, Stepped: true}
 	return e.s.last.Step, nil
 }

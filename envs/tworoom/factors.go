@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"scalewm/envs"
+	"scalewm/envs/tworoom/disc"
 )
 
 // factors are the factors of the reference implementation in the order in which it draws
@@ -50,6 +51,8 @@ type look struct {
 	// Bounds of the agent's centre, in float64 as in the reference implementation: inside
 	// the outer walls, and at the two faces of the dividing wall.
 	low, high, faceLow, faceHigh float64
+
+	disc *disc.Geometry // the same walls for the swept rule
 }
 
 // newLook computes the look for a vector of factor values.
@@ -74,6 +77,11 @@ func newLook(v *envs.Variation, values []float64) *look {
 	r := number("agent.radius")
 	l.low, l.high = borderSize+r, envs.FrameSize-borderSize-r
 	l.faceLow, l.faceHigh = float64(wallCentre-l.half)-r, float64(wallCentre+l.half)+r
+	var doors [][2]float64
+	for _, d := range l.doors {
+		doors = append(doors, [2]float64{float64(d.at), float64(d.half)})
+	}
+	l.disc = disc.New(l.vertical, number("wall.thickness"), r, doors)
 	return l
 }
 

@@ -108,7 +108,7 @@ func TestBadFactors(t *testing.T) {
 		{envs.Options{"agent.color": "0,0,red"}, "is not a number"},
 		{envs.Options{"agent.color": "0,0,1.5"}, "not a whole number"},
 		{envs.Options{"agent.radius": "NaN"}, "NaN is not from 7 to 14"},
-		{envs.Options{"wall.border_color": "0,0,0"}, "hint: one of sampler, background.color"},
+		{envs.Options{"wall.border_color": "0,0,0"}, "hint: one of sampler, collision, background.color"},
 	} {
 		if _, err := newEnv(c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %q", c.o, err, c.says)

@@ -7,7 +7,8 @@
 // conversions so that no compiler may fuse a product and a sum. Frames are equal too.
 //
 // The task registers itself as "tworoom". Its files: env.go has the dynamics, factors.go
-// what may vary, sampler.go the start of an episode, draw.go the frames.
+// what may vary, sampler.go the start of an episode, sweep.go the walls of CLEAR-LeWM, draw.go
+// the frames.
 package tworoom
 
 import (
@@ -50,8 +51,12 @@ var spec = &envs.Spec{
 	MaxSteps:     100,
 	Qs: []envs.Q{{Name: "full", Columns: []string{"proprio"}, Parts: []string{"agent x", "agent y"},
 		Of: func(row envs.Row, dst []float64) { copy(dst, row["proprio"][:2]) }}},
-	Switches: []envs.Switch{{Name: "sampler", Values: []string{constrained, free},
-		Doc: "constrained: target in the other room, at least 25 steps away, as the published set was drawn; free: target anywhere, as the code draws today"}},
+	Switches: []envs.Switch{
+		{Name: "sampler", Values: []string{constrained, free},
+			Doc: "constrained: target in the other room, at least 25 steps away, as the published set was drawn; free: target anywhere, as the code draws today"},
+		{Name: collision, Values: []string{official, swept}, Implied: true,
+			Doc: "official: walls are tested at the end of a step, as in stable-worldmodel; swept: along the way, as in CLEAR-LeWM, so that a disc needs a door as wide as itself"},
+	},
 	Factors:  factors,
 	Policies: []string{policy.ExpertName, policy.UniformName},
 	Success:  "distance of agent and target < 16 px",
