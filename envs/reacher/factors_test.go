@@ -104,7 +104,7 @@ func TestBadFactors(t *testing.T) {
 		o    envs.Options
 		says string
 	}{
-		{envs.Options{"agent.finger_locked": "1"}, "hint: one of agent.color, "}, // not supported
+		{envs.Options{"agent.finger_locked": "1"}, "hint: one of substeps, agent.color, "}, // not supported
 		{envs.Options{"agent.arm_density": "2000"}, "2000 is not from 500 to 1500"},
 		{envs.Options{"floor.color": "0,0,0"}, "does not have 6 numbers"},
 		{envs.Options{"target.shape": "0.5"}, "0.5 is not a whole number"},

@@ -25,6 +25,13 @@ const (
 	reachOf = 0.015 + 0.01
 )
 
+// The switch for the physics steps of an env step, and its values.
+const (
+	substepsSwitch = "substeps"
+	substepsFirst  = "first"
+	substepsAll    = "all"
+)
+
 // wristLimit is the limit of the second joint's angle on both sides.
 const wristLimit = 160 * math.Pi / 180
 
@@ -63,6 +70,8 @@ var spec = &envs.Spec{
 				copy(dst[6:8], row["finger_pos"])
 			}},
 	},
+	Switches: []envs.Switch{{Name: substepsSwitch, Values: []string{substepsFirst, substepsAll}, Implied: true,
+		Doc: "first: an env step ends at the physics step that meets the goal; all: it makes both, and the second one decides, as in CLEAR-LeWM since 0.8"}},
 	Factors:  factors,
 	Policies: []string{policy.UniformName},
 	Success:  "after any physics step both joints are within 0.05 rad of the goal, the shoulder not wrapped",
@@ -94,7 +103,7 @@ func angles(dst, q []float64) {
 func init() {
 	envs.Register(envs.Task{
 		Spec:   spec,
-		New:    func(o envs.Options) (envs.Env, error) { return task.New(o, &world{}) },
+		New:    newEnv,
 		Policy: policy.From(spec, map[string]func() envs.Policy{policy.UniformName: policy.NewUniform}),
 	})
 }

@@ -182,6 +182,35 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
+// With substeps=all an env step always makes both physics steps, and the state after the second
+// one decides: an arm that passes the goal in the first is not there any more.
+func TestAllSubsteps(t *testing.T) {
+	first := made(t)
+	all, err := newEnv(envs.Options{substepsSwitch: substepsAll})
+	must(t, err)
+	defer all.Close()
+	for _, c := range []struct {
+		goal, velocity float64
+		first, all     bool
+	}{{0.04, 3, true, false}, {0.11, 3, true, true}, {0.06, 1, true, true}, {0.5, 1, false, false}} {
+		var got [2]envs.Step
+		for i, e := range []envs.Env{first, all} {
+			must(t, e.SetState(envs.Row{"qpos": {0, 0}, "qvel": {c.velocity, 0}}))
+			must(t, e.SetGoal(envs.Row{"qpos": {c.goal, 0}}))
+			s, err := e.Step([]float64{0, 0})
+			must(t, err)
+			got[i] = s
+		}
+		if got[0].Terminated != c.first || got[1].Terminated != c.all || got[1].Substeps != 2 {
+			t.Errorf("goal %g: %+v, want %v and %v", c.goal, got, c.first, c.all)
+		}
+	}
+	// Data sets do not record the default.
+	if o, err := spec.Resolve(envs.Options{substepsSwitch: substepsFirst}); err != nil || len(o) != 0 {
+		t.Errorf("recorded: %v, %v", o, err)
+	}
+}
+
 // The reward counts the physics steps that end with the finger within 0.025 of the target.
 func TestReward(t *testing.T) {
 	for target, want := range map[[2]float64]float64{{0.24, 0}: 2, {0.2151, 0}: 2, {0.24, 0.0251}: 0, {0.24, -0.0249}: 2} {

@@ -22,9 +22,19 @@ var task = &mjenv.Task{
 	Extra: []string{"target_pos", "observation"},
 }
 
+// newEnv returns a world with the given options.
+func newEnv(o envs.Options) (envs.Env, error) {
+	o, err := spec.Resolve(o)
+	if err != nil {
+		return nil, err
+	}
+	return task.New(o, &world{all: o[substepsSwitch] == substepsAll})
+}
+
 // world is one running arm, with the target of dm_control's own reacher tasks.
 type world struct {
 	*mjenv.Physics
+	all      bool       // every env step makes both physics steps
 	target   [2]float64 // x, y
 	finger   []float64  // x, y; MuJoCo's memory
 	targetAt []float64  // position of the mocap body that draws the target; empty if it is not drawn
@@ -88,9 +98,10 @@ func (w *world) Control(action []float64) error {
 	return nil
 }
 
-// Drive makes the physics steps of an env step. It stops at the one that meets the goal.
+// Drive makes the physics steps of an env step. It stops at the one that meets the goal, unless
+// all are to be made. Then the last one decides.
 func (w *world) Drive() (s envs.Step, err error) {
-	for s.Substeps < substeps && !s.Terminated {
+	for s.Substeps < substeps && (w.all || !s.Terminated) {
 		if err := w.Advance(1); err != nil {
 			return s, err
 		}
