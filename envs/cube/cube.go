@@ -46,6 +46,9 @@ var (
 	home = [joints]float64{-math.Pi / 2, -math.Pi / 2, math.Pi / 2, -math.Pi / 2, -math.Pi / 2, 0}
 )
 
+// quatColumn is the column of the cube's rotation. In a goal row it is the target's.
+const quatColumn = "privileged_block_0_quat"
+
 // actionTypeSwitch is the name of the switch for the type of actions.
 const actionTypeSwitch = "action_dtype"
 
@@ -69,7 +72,7 @@ var spec = &envs.Spec{
 		{Name: "proprio_gripper_vel", DType: "float64", Width: 1, Doc: "of the right finger's driving joint in rad/s"},
 		{Name: "proprio_gripper_contact", DType: "float64", Width: 1, Doc: "force on the right pad in units of 50 N, at most 1"},
 		{Name: "privileged_block_0_pos", DType: "float64", Width: 3, Doc: "cube x, y, z in metres"},
-		{Name: "privileged_block_0_quat", DType: "float64", Width: 4, Doc: "its rotation, w, x, y, z"},
+		{Name: quatColumn, DType: "float64", Width: 4, Doc: "its rotation, w, x, y, z"},
 		{Name: "privileged_block_0_yaw", DType: "float64", Width: 1, Angle: []int{0}, Doc: "its angle about z"},
 		// The goal, also of a collected episode.
 		{Name: "privileged_target_block_pos", DType: "float64", Width: 3, Goal: true, Doc: "where the cube ought to be: the goal, or what the collecting policy aims at"},

@@ -318,6 +318,42 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A goal row with the cube's rotation turns the target. No frame and no outcome depends on it.
+func TestGoalRotation(t *testing.T) {
+	e := started(t, 3)
+	needOpenGL(t, e)
+	at := see(t, e, "privileged_block_0_pos")
+	at[0] += reach / 2
+	start := e.Snapshot()
+	var yaw [2]float64
+	var seen [2][]byte
+	for i, row := range []envs.Row{{"privileged_block_0_pos": at}, {"privileged_block_0_pos": at, quatColumn: {math.Sqrt(.5), 0, 0, math.Sqrt(.5)}}} {
+		must(t, e.Restore(start))
+		must(t, e.SetGoal(row))
+		seen[i] = make([]byte, envs.FrameBytes)
+		s := step(t, e, 0, 0, -1, 0, 0)
+		must(t, e.Frame(seen[i]))
+		if !s.Terminated || !e.Solved() {
+			t.Errorf("goal %v: %+v", row, s)
+		}
+		yaw[i] = see(t, e, "privileged_target_block_yaw")[0]
+	}
+	if math.Abs(yaw[1]-math.Pi/2) > 1e-12 || yaw[0] == yaw[1] {
+		t.Errorf("the target's yaw is %v", yaw)
+	}
+	if !slices.Equal(seen[0], seen[1]) {
+		t.Error("the target's rotation changes the frame")
+	}
+	for _, q := range [][]float64{{1, 0, 0}, {0, 0, 0, 0}, {math.NaN(), 0, 0, 1}} {
+		if err := e.SetGoal(envs.Row{"privileged_block_0_pos": {0, 0, 0}, quatColumn: q}); err == nil {
+			t.Errorf("rotation %v is taken", q)
+		}
+		if !slices.Equal(see(t, e, "privileged_target_block_pos"), at) || see(t, e, "privileged_target_block_yaw")[0] != yaw[1] {
+			t.Errorf("rotation %v changed the goal", q)
+		}
+	}
+}
+
 // A world that diverges returns an error, others are not affected, and it is usable again
 // after the next reset.
 func TestDivergence(t *testing.T) {

@@ -1,6 +1,7 @@
 package cube
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -108,7 +109,7 @@ func (w *world) show() {
 		"sim_pinch_xmat":              w.pinchMat,
 		"proprio_gripper_vel":         w.QVel[driver : driver+1],
 		"privileged_block_0_pos":      w.QPos[cubeAt:cubeQuat],
-		"privileged_block_0_quat":     w.QPos[cubeQuat:],
+		quatColumn:                    w.QPos[cubeQuat:],
 		"privileged_target_block_pos": w.Goal,
 	} {
 		w.Show(column, array)
@@ -189,6 +190,22 @@ func (w *world) Set(row envs.Row) error {
 		w.Data.SetTime(now[0])
 	}
 	return nil
+}
+
+// SetGoal sets the target's rotation if the row has one. No rule of the task reads it and the
+// target is not drawn, but the column of its yaw and the oracles do.
+func (w *world) SetGoal(row envs.Row) error {
+	if row[quatColumn] == nil {
+		return nil
+	}
+	q, _, err := row.First([]string{quatColumn}, len(w.targetQuat))
+	if err == nil && norm(q) == 0 {
+		err = fmt.Errorf("%s is 0 (hint: a quaternion w, x, y, z)", quatColumn)
+	}
+	if err == nil {
+		copy(w.targetQuat, q)
+	}
+	return err
 }
 
 // Control is OGBench's controller: the target pose of the effector is its observed pose,

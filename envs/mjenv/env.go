@@ -248,6 +248,9 @@ func (e *Env) set(row envs.Row, hidden []string) error {
 // SetGoal sets the goal from the first of Spec.GoalColumns that row has.
 func (e *Env) SetGoal(row envs.Row) error {
 	v, _, err := row.First(e.task.Spec.GoalColumns, len(e.p.Goal))
+	if s, ok := e.world.(GoalSetter); ok && err == nil {
+		err = s.SetGoal(row)
+	}
 	if err != nil {
 		return e.failed("setting the goal", err)
 	}

@@ -72,6 +72,12 @@ type Setter interface {
 	Set(row envs.Row) error
 }
 
+// GoalSetter is implemented by a World whose goal is more than Physics.Goal. SetGoal calls it
+// before it sets the goal; after an error the goal stays.
+type GoalSetter interface {
+	SetGoal(row envs.Row) error
+}
+
 // Look is the values of all factors by name, with which a scene is written.
 type Look map[string]Numbers
 
