@@ -27,6 +27,7 @@ var layers = []rule{
 	{of: "mujoco/internal/mjc", libraries: []string{"C"}},
 
 	{of: "envs", ours: []string{"envs", "mujoco", "third_party"}},
+	{of: "envs/tworoom/disc"},
 	{of: "envs/vector", ours: []string{"envs$"}},
 
 	{of: "dataset", ours: []string{"envs$", "dataset/parallel", "dataset$", "dataset/safefile", "dataset/rng"},
@@ -73,6 +74,7 @@ var layers = []rule{
 	{of: "eval/submit", ours: []string{"eval/pipeline", "eval/results", "dataset/safefile"}, libraries: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 	{of: "eval/presets", ours: []string{"model$"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/protocol", ours: []string{"eval/results", "eval/success", "eval/words", "dataset/safefile"}, libraries: []string{"github.com/BurntSushi/toml"}},
+	{of: "eval/success", ours: []string{"envs$", "envs/tworoom/disc"}},
 	{of: "eval/results", ours: []string{"eval/presets", "eval/success", "dataset/cell", "dataset/safefile", "model$", "model/train/metrics"}},
 	{of: "eval/results/resultstest", ours: []string{"eval/results", "dataset/cell", "model$", "model/train/metrics"}},
 	{of: "eval/words", ours: []string{"eval/results", "envs$"}},
