@@ -130,7 +130,7 @@ func enumName(t C.hid_t, size int, bigEndian bool) (string, error) {
 		want[0] = value
 		return bytes.Equal(raw, want)
 	}
-	if size > 0 && C.H5Tget_nmembers(t) == 2 && is("FALSE", 0) && is("TRUE", 1) {
+	if size > 0 && size <= 8 && C.H5Tget_nmembers(t) == 2 && is("FALSE", 0) && is("TRUE", 1) {
 		return "bool", nil
 	}
 	return numberName(false, C.H5Tget_sign(base) == C.H5T_SGN_2, bigEndian, size), nil

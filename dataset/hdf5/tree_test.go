@@ -188,6 +188,7 @@ func TestOpenBadTrees(t *testing.T) {
 func walkTree(g *Group, depth int, left *int) {
 	for _, name := range slices.Sorted(maps.Keys(g.Sets())) {
 		s := g.Sets()[name]
+		_, _, _ = s.Schema()
 		if s.Fault() != "" || s.RowBytes() > 1<<14 {
 			continue
 		}
