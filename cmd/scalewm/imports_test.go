@@ -77,6 +77,8 @@ var layers = []rule{
 	{of: "eval/success", ours: []string{"envs$", "envs/tworoom/disc"}},
 	{of: "eval/results", ours: []string{"eval/presets", "eval/success", "dataset/cell", "dataset/safefile", "model$", "model/train/metrics"}},
 	{of: "eval/results/resultstest", ours: []string{"eval/results", "dataset/cell", "model$", "model/train/metrics"}},
+	{of: "eval/starts", ours: []string{"dataset/rng"}},
+	{of: "eval/clear", ours: []string{"eval/starts", "eval/success", "envs$", "envs/tworoom/disc", "dataset$", "dataset/hdf5", "dataset/safefile"}},
 	{of: "eval/words", ours: []string{"eval/results", "envs$"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
