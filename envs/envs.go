@@ -125,6 +125,9 @@ type Spec struct {
 	// GoalColumns are the columns that SetGoal reads, in order of preference. An evaluation
 	// takes its goal from "goal_"+name of the first one that the data set has.
 	StateColumns, GoalColumns []string
+	// Velocities gives the range [from, to) of the entries of state columns that are
+	// velocities. It is empty if the state has none, and nil if that is unknown.
+	Velocities map[string][2]int
 	// GoalAliases are columns of a recording that contain its goal under a name other than
 	// "goal_"+column. SetGoal uses their values as those of GoalColumns[0].
 	GoalAliases []string

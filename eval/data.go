@@ -97,48 +97,6 @@ func (d *Data) check() error {
 	return nil
 }
 
-// row reads the task's columns of row i of the file.
-func (d *Data) row(i int) (envs.Row, error) {
-	row := envs.Row{}
-	for _, c := range d.columns {
-		v, err := d.Read(c, i, i+1)
-		if err != nil {
-			return nil, fmt.Errorf("reading column %s of row %d: %w", c, i, err)
-		}
-		row[c] = v
-	}
-	return row, nil
-}
-
-// fileRow returns the row of the file at which s begins.
-func (d *Data) fileRow(s Start) int { return d.Episodes()[s.Trajectory].Offset + s.Row }
-
-// setTo resets the world and sets it to the state of a start row and to the goal
-// GoalOffset rows later, in the order of the reference implementation: reset, state,
-// goal. ids select the random stream of the reset; it matters only for what the
-// file's columns do not set.
-func (d *Data) setTo(e envs.Env, s Start, ids ...any) error {
-	if err := e.Reset(rng.Stream("eval reset", ids...)); err != nil {
-		return fmt.Errorf("resetting the task: %w", err)
-	}
-	from := d.fileRow(s)
-	start, err := d.row(from)
-	if err != nil {
-		return err
-	}
-	goal, err := d.row(from + d.rules.GoalOffset)
-	if err != nil {
-		return err
-	}
-	if err := e.SetState(start); err != nil {
-		return fmt.Errorf("setting the state of row %d: %w", from, err)
-	}
-	if err := e.SetGoal(goal); err != nil {
-		return fmt.Errorf("setting the goal of row %d: %w", from+d.rules.GoalOffset, err)
-	}
-	return nil
-}
-
 // Set returns the evaluation set of a name, which gives the seed to draw n episodes,
 // or the set stored in a file (a name that ends in .json). A file is used as it is: n
 // is ignored.
@@ -191,7 +149,7 @@ func (d *Data) drawLengths() []int {
 // the valid starts and takes the first n that are unsolved, so that the result
 // depends on the seed and the data alone.
 func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
-	e, err := d.task.New(nil)
+	e, err := d.world()
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +189,7 @@ const (
 // error in addition if the difference exceeds MaxRenderError. The rows are the same
 // for every call on a data set.
 func RenderGate(ctx context.Context, d *Data) (float64, error) {
-	e, err := d.task.New(nil)
+	e, err := d.world()
 	if err != nil {
 		return 0, fmt.Errorf("render gate of %s: %w", d.task.Spec.Name, err)
 	}

@@ -131,7 +131,7 @@ type dotWorld struct {
 	read    device.Mat // 2 x 3*S*S
 	bias    device.Mat // 1 x 2
 	move    device.Mat // 2 x H*A: a plan's shift in pixels, from z-scored actions
-	shift   device.Mat // 1 x 2: of H*Block mean actions
+	shift   device.Mat // 1 x 2: of the mean actions of a plan actions
 	horizon int
 	spoil   func(pred device.Mat) // changes what is predicted; nil: nothing does
 }
@@ -143,7 +143,7 @@ const dotFrame = 28 // pixels, 8 of a stored frame's each
 func newDotWorld(t *testing.T, d device.Device, actions dataset.Moments, horizon int) *dotWorld {
 	t.Helper()
 	w := &dotWorld{d: d, horizon: horizon, info: model.Info{Kind: "dot", Patches: 1, Dim: 2, History: 1,
-		FrameSize: dotFrame, ActionWidth: 2 * Block, FrameSkip: Block}}
+		FrameSize: dotFrame, ActionWidth: 2 * results.UsualBlock, FrameSkip: results.UsualBlock}}
 	n := 3 * dotFrame * dotFrame
 	w.read, w.bias = device.NewMat(d, 2, n), device.NewMat(d, 1, 2)
 	w.calibrate(t)

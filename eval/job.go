@@ -91,14 +91,6 @@ type CostModel interface {
 	PredictorCalls(h int) int
 }
 
-// Policy is a model that outputs plans from frames, without a search.
-type Policy interface {
-	Model
-	// Plan writes one plan for each of E episodes into z, an E x (Horizon*ActionWidth)
-	// matrix of z-scored actions. starts and goals hold E frames each, back to back.
-	Plan(z []float32, starts, goals []byte) error
-}
-
 // Model returns the model that plans: Cost, Policy or World.
 func (a Agent) Model() Model {
 	switch {
@@ -273,10 +265,10 @@ func (j Job) Check(a Agent) error {
 		return fmt.Errorf("mppi has the temperature %g (hint: stock, paper, tuned or a positive number)", j.Temperature)
 	}
 	info := a.Model().Info()
-	if info.FrameSkip != Block {
-		return fmt.Errorf("the checkpoint was trained with frame skip %d, the evaluation plans in blocks of %d (hint: train with frame skip %d)", info.FrameSkip, Block, Block)
+	if info.FrameSkip != j.Steps() {
+		return fmt.Errorf("the checkpoint was trained with frame skip %d, the evaluation plans in blocks of %d (hint: train with frame skip %d, or set plan.block = %d in the protocol)", info.FrameSkip, j.Steps(), j.Steps(), info.FrameSkip)
 	}
-	if want := Block * j.Task.Spec.ActionDim; info.ActionWidth != want {
+	if want := j.Steps() * j.Task.Spec.ActionDim; info.ActionWidth != want {
 		return fmt.Errorf("the checkpoint takes action blocks of %d numbers, the task has %d (hint: was it trained on another task?)", info.ActionWidth, want)
 	}
 	if j.HeldOut() && j.Arm.Protocol == results.Paper {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"scalewm/eval/results"
 	"scalewm/model/device"
 	"scalewm/model/lewm"
 )
@@ -60,7 +61,7 @@ func TestRunFreesItsMemory(t *testing.T) {
 			defer cancel()
 			d := &counting{Device: engine, live: map[device.Block]bool{}, at: at}
 			w, err := lewm.New(d, lewm.Config{ImageSize: 16, Patch: 8, Width: 8, Layers: 1, Heads: 2, MLP: 12, Dim: 5, Projector: 10, PredictorDepth: 1,
-				PredictorHeads: 2, PredictorHeadDim: 4, PredictorMLP: 9, History: 3, FrameSkip: Block, Smoothed: 10, ActionDim: 2}, 1)
+				PredictorHeads: 2, PredictorHeadDim: 4, PredictorMLP: 9, History: 3, FrameSkip: results.UsualBlock, Smoothed: 10, ActionDim: 2}, 1)
 			must(t, err)
 			d.asked, d.disturb = 0, func() error { return want }
 			if want == context.Canceled {

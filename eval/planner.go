@@ -3,11 +3,11 @@ package eval
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval/plan"
 	"scalewm/eval/results"
@@ -32,10 +32,12 @@ func (j Job) batchSize(a Agent) int {
 
 // planner turns what episodes see into their next actions.
 type planner interface {
-	// goals prepares the episodes' goals from their goalFrame, once before the first plan.
-	goals(ctx context.Context, eps []*episode) error
-	// plan sets the actions of each episode to those of its plan number replan (from 0).
-	plan(ctx context.Context, eps []*episode, replan int) error
+	// begin prepares the episodes, once before their first plan: it resets policies and
+	// encodes the goals from goalFrame.
+	begin(ctx context.Context, eps []*episode) error
+	// plan sets the next actions of each episode, those that are executed before its next
+	// plan.
+	plan(ctx context.Context, eps []*episode) error
 	// spent returns the wall-clock time of encoding and of planning so far.
 	spent() (encoding, planning time.Duration)
 	// free frees the planner's device memory. The model stays loaded.
@@ -54,14 +56,20 @@ func newPlanner(j Job, a Agent) (planner, error) {
 		x.bounds = j.Task.Spec
 	}
 	if a.Policy != nil {
-		return &direct{executor: x, policy: a.Policy, horizon: j.Horizon}, nil
+		// Policies have no setting of noise: each episode of each set has its own stream.
+		return &direct{executor: x, caller: caller{a.Policy, j.Rules, j.Task.Spec, actions, func(ep *episode) uint64 {
+			return rng.Key("policy", j.Sets[ep.set].Name, ep.index)
+		}}}, nil
 	}
 	solver, err := j.newSolver()
 	if err != nil {
 		return nil, err
 	}
 	p := &search{executor: x, dev: a.Model().Device(), solver: solver, tier: j.Tier, rules: j.Rules, sets: j.Sets,
-		width: j.Horizon * a.Model().Info().ActionWidth, proposal: a.Proposal}
+		width: j.Horizon * a.Model().Info().ActionWidth}
+	if a.Proposal != nil {
+		p.proposal = &caller{a.Proposal, j.Rules, j.Task.Spec, actions, p.key}
+	}
 	p.low, p.high = plan.Clip(j.Clip).Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
 	if a.Cost != nil {
 		p.costMaker = frameCostMaker{a.Cost}
@@ -78,13 +86,13 @@ type executor struct {
 	batchSize int        // episodes planned in one batch
 }
 
-// execute sets the actions of each episode from its row of z, a len(eps) x (plan
-// width) matrix of z-scores. As in the published evaluation nothing is clipped by
-// default: the simulator receives what the solver found.
-func (x *executor) execute(eps []*episode, z []float32) {
+// execute sets the actions of each episode to the first env steps of its row of z, a
+// len(eps) x (plan width) matrix of z-scores. As in the published evaluation nothing is
+// clipped by default: the simulator receives what the solver found.
+func (x *executor) execute(eps []*episode, z []float32, steps int) {
 	width := len(z) / len(eps)
 	for i, ep := range eps {
-		ep.actions = unscale(x.actions, z[i*width:(i+1)*width])
+		ep.actions = unscale(x.actions, z[i*width:][:steps*len(x.actions.Mean)])
 		if x.bounds != nil {
 			clip(ep.actions, x.bounds.ActionLow, x.bounds.ActionHigh)
 		}
@@ -94,64 +102,31 @@ func (x *executor) execute(eps []*episode, z []float32) {
 // direct is the planner of a Policy: its plans need no search.
 type direct struct {
 	executor
-	policy   Policy
-	horizon  int
+	caller
 	planning time.Duration
 }
 
-func (p *direct) goals(context.Context, []*episode) error { return nil }
+func (p *direct) begin(_ context.Context, eps []*episode) error { return p.reset(eps) }
 
 func (p *direct) free() {}
 
 func (p *direct) spent() (encoding, planning time.Duration) { return 0, p.planning }
 
-func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
+func (p *direct) plan(ctx context.Context, eps []*episode) error {
 	began := time.Now()
 	defer func() { p.planning += time.Since(began) }()
 	for batch := range slices.Chunk(eps, p.batchSize) {
-		z, err := policyPlans(ctx, p.policy, p.horizon, batch)
+		z, blocks, err := p.act(ctx, batch)
 		if err != nil {
 			return err
 		}
-		p.execute(batch, z)
+		steps := 1
+		if p.rules.Act != results.EachStep {
+			steps = max(min(blocks, p.rules.Executed())*p.rules.Steps(), 1)
+		}
+		p.execute(batch, z, steps)
 	}
 	return nil
-}
-
-// policyPlans returns a plan for each episode from one call of a policy. It returns
-// an error if a number is not finite: executing it would corrupt the simulation and,
-// as a proposal, every candidate of the search.
-func policyPlans(ctx context.Context, p Policy, horizon int, eps []*episode) ([]float32, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	for _, ep := range eps {
-		ep.result.PredictorCalls++
-	}
-	z := make([]float32, len(eps)*horizon*p.Info().ActionWidth)
-	if err := p.Plan(z, starts(eps), goals(eps)); err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(z, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); i >= 0 {
-		return nil, fmt.Errorf("a policy's plan has %g at %d (hint: look at what the model returns for one frame; its training may have diverged)", z[i], i%(len(z)/len(eps)))
-	}
-	return z, nil
-}
-
-// starts returns the episodes' current frames, back to back.
-func starts(eps []*episode) (all []byte) {
-	for _, ep := range eps {
-		all = append(all, ep.frame...)
-	}
-	return all
-}
-
-// goals returns the episodes' goal frames, back to back.
-func goals(eps []*episode) (all []byte) {
-	for _, ep := range eps {
-		all = append(all, ep.goalFrame...)
-	}
-	return all
 }
 
 // search is the planner that runs a solver on the cost of a costMaker.
@@ -165,7 +140,7 @@ type search struct {
 	sets      []Set
 	width     int       // numbers of a plan: Horizon * ActionWidth
 	low, high []float64 // bounds of one action that iCEM clips candidates to, z-scored
-	proposal  Policy    // its plans are the solver's initial mean; nil: zero
+	proposal  *caller   // its plans are the solver's initial means; nil if there is none
 
 	encoding, planning time.Duration
 }
@@ -183,20 +158,32 @@ type costMaker interface {
 
 func (p *search) spent() (encoding, planning time.Duration) { return p.encoding, p.planning }
 
+// begin implements planner.
+func (p *search) begin(ctx context.Context, eps []*episode) error {
+	if p.proposal != nil {
+		if err := p.proposal.reset(eps); err != nil {
+			return err
+		}
+	}
+	return p.goals(ctx, eps)
+}
+
 // plan plans the episodes in batches. A batch bounds the memory on the device; no
 // result depends on it, since each episode has its own noise (see keys) and every
 // kernel computes the rows of an episode independently of the others.
-func (p *search) plan(ctx context.Context, eps []*episode, replan int) error {
+func (p *search) plan(ctx context.Context, eps []*episode) error {
 	for batch := range slices.Chunk(eps, p.batchSize) {
-		if err := p.planBatch(ctx, batch, replan); err != nil {
+		if err := p.planBatch(ctx, batch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// planBatch encodes the episodes' frames, searches, and turns the plans into actions.
-func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) error {
+// planBatch encodes the episodes' frames, searches, and turns the plans into actions. All
+// episodes of a search have had the same number of plans.
+func (p *search) planBatch(ctx context.Context, eps []*episode) error {
+	replan := eps[0].result.Replans - 1
 	began := time.Now()
 	cost, done, err := p.cost(ctx, eps)
 	if err != nil {
@@ -209,11 +196,11 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	began = time.Now()
 	problem := plan.Problem{Episodes: len(eps), Horizon: p.rules.Horizon, Width: p.width, Cost: cost, Low: p.low, High: p.high,
 		Noise: plan.KeyedNoise{Device: p.dev, Keys: p.keys(eps), Replan: replan, Iterations: p.tier.Iterations}}
-	if p.proposal != nil {
-		first, err := policyPlans(ctx, p.proposal, p.rules.Horizon, eps)
-		if err != nil {
-			return err
-		}
+	first, err := p.initial(ctx, eps)
+	if err != nil {
+		return err
+	}
+	if first != nil {
 		problem.Init = device.NewMat(p.dev, len(eps), p.width)
 		defer p.dev.Free(problem.Init.Buf)
 		p.dev.Upload(problem.Init, first)
@@ -226,8 +213,9 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	p.dev.Download(z, found.Actions)
 	p.dev.Free(found.Actions.Buf)
 	p.planning += time.Since(began)
-	p.execute(eps, z)
+	p.execute(eps, z, p.rules.Executed()*p.rules.Steps())
 	for i, ep := range eps {
+		p.keepRest(ep, z[i*p.width:(i+1)*p.width])
 		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.PredictorCalls(p.rules.Horizon)
 		ep.result.NaNCosts, ep.blind = ep.result.NaNCosts+found.NaNs[i], found.Blind[i]
 		if replan == 0 {
@@ -237,13 +225,45 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	return p.dev.Err()
 }
 
+// initial returns the initial means of a search, an E x W matrix: the proposal's plans, or
+// else the part of the last plans that was not executed, followed by zeros. nil means zero.
+func (p *search) initial(ctx context.Context, eps []*episode) ([]float32, error) {
+	if p.proposal != nil {
+		z, blocks, err := p.proposal.act(ctx, eps)
+		if err == nil && blocks != p.rules.Horizon {
+			err = fmt.Errorf("a proposal answered %d numbers for each of %d episodes (hint: a search needs plans of %d blocks, %d x %d)", len(z)/len(eps), len(eps), p.rules.Horizon, len(eps), p.width)
+		}
+		return z, err
+	}
+	if eps[0].rest == nil {
+		return nil, nil
+	}
+	z := make([]float32, len(eps)*p.width)
+	for i, ep := range eps {
+		copy(z[i*p.width:(i+1)*p.width], ep.rest)
+	}
+	return z, nil
+}
+
+// keepRest stores what a plan leaves for a warm start of the next one. There is nothing if
+// all of it is executed.
+func (p *search) keepRest(ep *episode, z []float32) {
+	if done := p.rules.Executed() * p.width / p.rules.Horizon; p.rules.WarmStart && done < len(z) {
+		ep.rest = z[done:]
+	}
+}
+
 // keys returns the key of each episode's noise stream.
 func (p *search) keys(eps []*episode) []uint64 {
 	keys := make([]uint64, len(eps))
 	for i, ep := range eps {
-		keys[i] = noiseKey(p.rules, p.sets[ep.set].Name, ep.result.PlannerSeed)
+		keys[i] = p.key(ep)
 	}
 	return keys
+}
+
+func (p *search) key(ep *episode) uint64 {
+	return noiseKey(p.rules, p.sets[ep.set].Name, ep.result.PlannerSeed)
 }
 
 // frameCostMaker is the costMaker of a CostModel, which sees the frames themselves.
@@ -417,8 +437,11 @@ func (t *Trial) Free() { t.p.free() }
 // Plan makes one plan for every episode in one batch, with all the work of an
 // evaluation's plan: encoding start and goal, the search, scaling the actions back.
 func (t *Trial) Plan(ctx context.Context) error {
-	if err := t.p.goals(ctx, t.eps); err != nil {
+	if err := t.p.begin(ctx, t.eps); err != nil {
 		return err
 	}
-	return t.p.plan(ctx, t.eps, 0)
+	for _, ep := range t.eps {
+		ep.result.Replans = 1
+	}
+	return t.p.plan(ctx, t.eps)
 }

@@ -48,7 +48,7 @@ func (d *Data) SolvedStarts(ctx context.Context, progress func(done, total int64
 	eps := d.Episodes()
 	worlds := make([]envs.Env, parallel.Workers(0, len(eps)))
 	for w := range worlds {
-		if worlds[w], err = d.task.New(nil); err != nil {
+		if worlds[w], err = d.world(); err != nil {
 			return 0, 0, fmt.Errorf("testing the starts of %s: %w", d.task.Spec.Name, err)
 		}
 		defer worlds[w].Close()

@@ -20,12 +20,16 @@ import (
 // episode is the state of one episode of a set while the job runs.
 type episode struct {
 	set, index int // index of the set in Job.Sets, and of the episode in the set
+	id         int // index of the episode in the job
 	start      Start
 	result     results.Row
+	step       int           // env steps taken
 	frame      []byte        // what the next plan sees, at the model's frame size
 	goalFrame  []byte        // at the model's frame size; nil once only its latents are needed
 	goal       []float32     // latents of the goal, P*D; nil unless a world model plans
-	actions    []float64     // of the last plan, in the task's units
+	actions    []float64     // to execute before the next plan, in the task's units
+	previous   []float64     // the last executed action; nil before the first
+	rest       []float32     // z-scored blocks of the last plan after those in actions; nil without a warm start
 	policy     envs.Policy   // random actions: acts instead of a plan; else nil
 	world      envs.Snapshot // the simulator's state between two plans; nil before the first
 	blind      bool          // no cost of the last plan's final iteration was finite
@@ -76,10 +80,10 @@ func newRunner(j Job, a Agent) (*runner, error) {
 		}
 	}
 	for range min(max(j.Workers, 1), len(r.episodes)) {
-		e, err := j.Task.New(nil)
+		e, err := newWorld(j.Task, j.Rules)
 		if err != nil {
 			r.close()
-			return nil, fmt.Errorf("making a world: %w", err)
+			return nil, err
 		}
 		r.workers = append(r.workers, &worker{Env: e, px: make([]byte, envs.FrameBytes)})
 	}
@@ -101,7 +105,7 @@ func newRunner(j Job, a Agent) (*runner, error) {
 // index and the tier only, so that all arms search with the same noise. Steps is the
 // full budget until the episode succeeds.
 func (r *runner) newEpisode(set, index int, s Start) *episode {
-	ep := &episode{set: set, index: index, start: s}
+	ep := &episode{set: set, index: index, id: len(r.episodes), start: s}
 	ep.result = results.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: r.Budget}
 	if r.Arm.Searches() {
 		ep.result.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
@@ -122,23 +126,21 @@ func (r *runner) close() {
 // used up its budget. Finished episodes leave the batch. Random actions need one pass
 // over the entire budget.
 func (r *runner) run(ctx context.Context) error {
-	for from := 0; from < r.Budget; {
-		live := r.live()
-		if len(live) == 0 {
-			return nil
+	if r.planner != nil {
+		if err := r.begin(ctx, r.live()); err != nil {
+			return err
 		}
-		steps := r.Budget
+	}
+	for live := r.live(); len(live) > 0; live = r.live() {
 		if r.planner != nil {
-			steps = r.Executed() * Block
-			if err := r.plan(ctx, live, from/steps); err != nil {
+			if err := r.plan(ctx, live); err != nil {
 				return err
 			}
 		}
-		if err := r.simulate(ctx, live, from, steps); err != nil {
+		if err := r.simulate(ctx, live); err != nil {
 			return err
 		}
-		from += steps
-		r.report(from)
+		r.report(live[0].step)
 	}
 	return nil
 }
@@ -172,23 +174,17 @@ func (r *runner) eachLive(ctx context.Context, live []*episode, f func(w *worker
 	})
 }
 
-// plan sets the next actions of every live episode. The first plan sees the stored
-// start frame and the goal the stored goal frame, as in the published evaluation;
-// later plans see the frames that simulate rendered.
-func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
-	if replan == 0 {
-		began := time.Now()
-		if err := r.loadFrames(ctx, live); err != nil {
-			return err
-		}
-		r.loading += time.Since(began)
-	}
+// plan sets the next actions of every live episode. The first plan sees the frames of
+// start and goal that the data set stores, as in the published evaluation, unless the
+// rules draw them; later plans see the frames that simulate rendered.
+func (r *runner) plan(ctx context.Context, live []*episode) error {
+	first := live[0].step == 0
 	for _, ep := range live {
 		ep.result.Replans++
 		r.plans++
 	}
 	// A film has one episode, whose costs may well be infinite where its set's are not.
-	if err := r.planner.plan(ctx, live, replan); err != nil || replan > 0 || r.watch != nil {
+	if err := r.planner.plan(ctx, live); err != nil || !first || r.watch != nil {
 		return err
 	}
 	return r.checkCosts(live)
@@ -210,27 +206,22 @@ func (r *runner) checkCosts(live []*episode) error {
 	return nil
 }
 
-// loadFrames reads the stored start and goal frames at the model's size and lets the
-// planner prepare the goals. It then drops the goal frames if the planner needs only
-// their latents: hundreds of episodes would hold them for the rest of the job.
-func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
+// begin loads the frames of start and goal at the model's size and lets the planner
+// prepare the episodes. It then drops the goal frames if the planner needs only their
+// latents: hundreds of episodes would hold them for the rest of the job.
+func (r *runner) begin(ctx context.Context, live []*episode) error {
+	began := time.Now()
+	defer func() { r.loading += time.Since(began) }()
 	size := r.agent.Model().Info().FrameBytes()
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
-		ep.frame, ep.goalFrame = make([]byte, size), make([]byte, size)
-		from := r.Data.fileRow(ep.start)
-		for i, dst := range [][]byte{ep.frame, ep.goalFrame} {
-			row := from + i*r.GoalOffset
-			if err := r.Data.Frame(row, w.px); err != nil {
-				return fmt.Errorf("reading the frame of row %d: %w", row, err)
-			}
-			w.resizer.Resize(dst, w.px)
-		}
-		return nil
+		both := [][]byte{make([]byte, size), make([]byte, size)}
+		ep.frame, ep.goalFrame = both[0], both[1]
+		return r.Data.frames(w, ep.start, func(i int, px []byte) { w.resizer.Resize(both[i], px) }, r.ids(ep)...)
 	})
 	if err != nil {
 		return err
 	}
-	if err = r.planner.goals(ctx, live); err == nil && r.agent.World != nil && r.agent.Proposal == nil {
+	if err = r.planner.begin(ctx, live); err == nil && r.agent.World != nil && r.agent.Proposal == nil {
 		for _, ep := range live {
 			ep.goalFrame = nil
 		}
@@ -238,22 +229,21 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	return err
 }
 
-// simulate executes up to the given number of steps of every live episode on all
-// workers. An episode that continues leaves a snapshot of its simulator and the frame
-// for its next plan, so that any worker can resume it: there are fewer simulators
-// than episodes.
-func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int) error {
+// simulate executes the planned steps of every live episode on all workers. An episode
+// that continues leaves a snapshot of its simulator and the frame for its next plan, so
+// that any worker can resume it: there are fewer simulators than episodes.
+func (r *runner) simulate(ctx context.Context, live []*episode) error {
 	began := time.Now()
 	defer func() { r.simulating += time.Since(began) }()
 	return r.eachLive(ctx, live, func(w *worker, ep *episode) error {
 		if err := r.enter(w, ep); err != nil {
 			return err
 		}
-		if err := r.execute(ctx, w, ep, from, steps); err != nil {
+		if err := r.execute(ctx, w, ep); err != nil {
 			return err
 		}
-		if ep.done || from+steps >= r.Budget {
-			ep.done, ep.frame, ep.goalFrame, ep.world = true, nil, nil, nil
+		if ep.done {
+			ep.frame, ep.goalFrame, ep.world = nil, nil, nil
 			return nil
 		}
 		ep.world = w.Snapshot()
@@ -261,9 +251,14 @@ func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int)
 	})
 }
 
+// ids names an episode for the random streams of its resets and actions. They depend on
+// task, set and index only, never on the worker.
+func (r *runner) ids(ep *episode) []any {
+	return []any{r.Task.Spec.Name, r.Sets[ep.set].Name, ep.index}
+}
+
 // enter puts an episode into a worker's simulator: at its start row if this is its
-// first plan, else at the snapshot of its last one. The random streams of the reset
-// and of random actions depend on task, set and index only, never on the worker.
+// first plan, else at the snapshot of its last one.
 func (r *runner) enter(world envs.Env, ep *episode) error {
 	if ep.world != nil {
 		if err := world.Restore(ep.world); err != nil {
@@ -271,7 +266,7 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 		}
 		return nil
 	}
-	ids := []any{r.Task.Spec.Name, r.Sets[ep.set].Name, ep.index}
+	ids := r.ids(ep)
 	if err := r.Data.setTo(world, ep.start, ids...); err != nil {
 		return err
 	}
@@ -290,18 +285,21 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 
 // execute takes the steps of one plan. By default it stops at the first success. The
 // goal is tested after each step and never before the first, as in the published
-// evaluation: a start that already meets its goal can still fail. With the rule
-// SuccessLast an episode always spends its budget and only its last step counts.
-func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from, steps int) error {
+// evaluation: a start that already meets its goal can still fail.
+func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode) error {
 	dim := r.Task.Spec.ActionDim
-	action := make([]float64, dim)
-	for k := range min(steps, r.Budget-from) {
+	steps := r.Budget - ep.step
+	if ep.policy == nil {
+		steps = min(steps, len(ep.actions)/dim)
+	}
+	for k := range steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		action := make([]float64, dim)
 		if ep.policy != nil {
 			if err := ep.policy.Act(world, action); err != nil {
-				return fmt.Errorf("acting at step %d: %w", from+k+1, err)
+				return fmt.Errorf("acting at step %d: %w", ep.step+1, err)
 			}
 		} else {
 			copy(action, ep.actions[k*dim:])
@@ -314,17 +312,33 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from,
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("step %d: %w", from+k+1, err)
+			return fmt.Errorf("step %d: %w", ep.step+1, err)
 		}
-		if err := r.notify(from+k+1, world); err != nil {
+		ep.step++
+		ep.previous = action
+		if err := r.notify(ep.step, world); err != nil {
 			return err
 		}
-		if out.Terminated && (r.Success == "" || from+k+1 == r.Budget) {
-			ep.result.Success, ep.result.Steps, ep.done = true, from+k+1, true
+		if out.Terminated && r.counts(ep, k == steps-1) {
+			ep.result.Success, ep.result.Steps, ep.done = true, ep.step, true
 			return nil
 		}
 	}
+	ep.done = ep.step == r.Budget
 	return nil
+}
+
+// counts reports whether meeting the goal after the episode's current step is a success.
+// last says that it is the last step of its plan. Random actions have the plans of a
+// search.
+func (r *runner) counts(ep *episode, last bool) bool {
+	switch r.Success {
+	case results.SuccessLast:
+		return ep.step == r.Budget
+	case results.SuccessPlan:
+		return last || ep.policy != nil && ep.step%(r.Executed()*r.Steps()) == 0
+	}
+	return true
 }
 
 // notify calls watch if it is set.

@@ -38,7 +38,7 @@ func TestDotWorldReads(t *testing.T) {
 	r, err := newRunner(j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
-	must(t, r.loadFrames(context.Background(), r.episodes))
+	must(t, r.begin(context.Background(), r.episodes))
 	for _, ep := range r.episodes {
 		at := 2 * (j.Data.fileRow(ep.start) + results.Published().GoalOffset)
 		place := j.Data.Source.(*recording).state[at : at+2]
@@ -99,7 +99,8 @@ func TestActionClip(t *testing.T) {
 		r, err := newRunner(j.Job, j.Agent)
 		must(t, err)
 		defer r.close()
-		must(t, r.plan(t.Context(), r.episodes, 0))
+		must(t, r.begin(t.Context(), r.episodes))
+		must(t, r.plan(t.Context(), r.episodes))
 		for _, ep := range r.episodes {
 			actions = append(actions, ep.actions...)
 		}
@@ -362,9 +363,12 @@ type spoiledPolicy struct {
 	bad float32
 }
 
-func (p spoiledPolicy) Plan(z []float32, _, _ []byte) error {
+func (p spoiledPolicy) Reset([]int) error { return nil }
+
+func (p spoiledPolicy) Act(_ context.Context, o Observation) ([]float32, error) {
+	z := make([]float32, len(o.IDs)*o.Horizon*p.info.ActionWidth)
 	z[len(z)/2+3] = p.bad // of the second episode
-	return nil
+	return z, nil
 }
 
 // TestRefusals checks the errors for arms, data sets and files that do not fit the job.

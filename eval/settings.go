@@ -31,9 +31,6 @@ import (
 	"scalewm/eval/results"
 )
 
-// Block is the number of env steps in one block of actions of the published protocols.
-const Block = results.UsualBlock
-
 // noiseKey returns the key of an episode's stream of planner noise. It is the same
 // for every arm, so that two arms differ in their models and not in their luck. With
 // the published NoiseByIndex, episodes of equal index share a stream across sets

@@ -16,7 +16,7 @@ import (
 type Unrolled struct {
 	Predicted []float32 // C latents: what the model predicts after the last block
 	Reached   []float32 // C latents: the encoded last frame of the simulator
-	Goal      []float32 // one latent: the encoded stored goal frame
+	Goal      []float32 // one latent: the encoded goal frame
 	Distance  []float64 // C distances of the simulator's last state from the goal, by Spec.GoalDistance
 	Met       int       // number of candidates that met the goal at some step
 	Diverged  string    // if not "": why a candidate's simulation diverged; all else is then empty
@@ -43,10 +43,10 @@ func NewUnroller(j Job, w model.World) (*Unroller, error) {
 	}
 	u := &Unroller{job: j, world: w, encoder: model.NewEncoder(w), info: w.Info(), actions: actions}
 	for range max(j.Workers, 1) {
-		e, err := j.Task.New(nil)
+		e, err := newWorld(j.Task, j.Rules)
 		if err != nil {
 			u.Close()
-			return nil, fmt.Errorf("making a world: %w", err)
+			return nil, err
 		}
 		u.workers = append(u.workers, &worker{Env: e, resizer: dataset.NewResizer(envs.FrameSize, u.info.FrameSize), px: make([]byte, envs.FrameBytes)})
 	}
@@ -62,7 +62,7 @@ func (u *Unroller) Close() {
 }
 
 // Unroll executes and predicts candidates from s: a C x (Horizon*ActionWidth) matrix
-// of z-scored actions. The model sees the stored frame of the start. The goal is the
+// of z-scored actions. The model sees the frame of the start. The goal is the
 // row GoalOffset later, and a candidate that meets it earlier is still executed to
 // its end: all distances are after the same number of steps. The result does not
 // depend on the number of workers.
@@ -94,12 +94,10 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 			out.Met++
 		}
 	}
-	for i, row := range []int{0, u.job.GoalOffset} {
-		w := u.workers[0]
-		if err := u.job.Data.Frame(u.job.Data.fileRow(s)+row, w.px); err != nil {
-			return out, err
-		}
-		w.resizer.Resize(frame(n+i), w.px)
+	w := u.workers[0]
+	err = u.job.Data.frames(w, s, func(i int, px []byte) { w.resizer.Resize(frame(n+i), px) }, u.job.Task.Spec.Name, "unroll")
+	if err != nil {
+		return out, err
 	}
 	per := u.info.Patches * u.info.Dim
 	z := make([]float32, (n+2)*per)
@@ -115,7 +113,8 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 // that of the first goal column that the file has.
 func (u *Unroller) execute(w *worker, s Start, actions []float64, frame []byte) (distance float64, met bool, err error) {
 	spec := u.job.Task.Spec
-	if err := u.job.Data.setTo(w, s, spec.Name, "unroll"); err != nil {
+	_, goal, err := u.job.Data.prepare(w, s, spec.Name, "unroll")
+	if err != nil {
 		return 0, false, err
 	}
 	for k := 0; k < len(actions); k += spec.ActionDim {
@@ -124,10 +123,6 @@ func (u *Unroller) execute(w *worker, s Start, actions []float64, frame []byte) 
 			return 0, false, err
 		}
 		met = met || out.Terminated
-	}
-	goal, err := u.job.Data.row(u.job.Data.fileRow(s) + u.job.GoalOffset)
-	if err != nil {
-		return 0, false, err
 	}
 	for _, name := range spec.GoalColumns {
 		if to, ok := goal[name]; ok {

@@ -39,8 +39,8 @@ func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 	ep := r.episodes[0]
 	goal := make([]byte, envs.FrameBytes)
 	film := Film{Side: [][]byte{goal}}
-	if err := j.Data.Frame(j.Data.fileRow(ep.start)+j.GoalOffset, goal); err != nil {
-		return Film{}, fmt.Errorf("reading the goal frame of episode %d: %w", index, err)
+	if err := j.Data.frames(r.workers[0], ep.start, func(_ int, px []byte) { copy(goal, px) }, r.ids(ep)...); err != nil {
+		return Film{}, fmt.Errorf("goal frame of episode %d: %w", index, err)
 	}
 	r.watch = func(_ int, e envs.Env) error {
 		px := make([]byte, envs.FrameBytes)

@@ -76,7 +76,7 @@ func newEvaluation(c call) (any, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	who := pipeline.Subject{Name: q.Model.Name}
-	if e.model, who.Arm, who.Agent, err = external.New(ctx, dev, q.Model, run.Task.Spec.ActionDim); err != nil {
+	if e.model, who.Arm, who.Agent, err = external.New(ctx, dev, q.Model, run.Task.Spec.ActionDim, run.Steps()); err != nil {
 		cancel()
 		return nil, errors.Join(err, dev.Close())
 	}

@@ -87,6 +87,7 @@ var spec = &envs.Spec{
 		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
 	},
 	StateColumns: []string{"qpos", "qvel"},
+	Velocities:   map[string][2]int{"qvel": {0, nv}},
 	GoalColumns:  []string{"privileged_block_0_pos"},
 	MaxSteps:     200, // with the row of the reset these are the 201 rows of a published episode
 	Qs: []envs.Q{

@@ -54,6 +54,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"state"},
 	GoalColumns:  []string{"state"},
+	Velocities:   map[string][2]int{"state": {2, 4}},
 	GoalDistance: func(now, goal []float64) float64 { return envs.Euclidean(now[:2], goal[:2]) },
 	MaxSteps:     99, // with the row of the reset these are the 100 rows of a published episode
 	Qs: []envs.Q{

@@ -74,6 +74,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"state"},
 	GoalColumns:  []string{"state"},
+	Velocities:   map[string][2]int{"state": {5, 7}},
 	GoalDistance: func(now, goal []float64) float64 { // of the block: position in window widths plus angle in half turns
 		return envs.Euclidean(now[2:4], goal[2:4])/window + envs.Turn(now[4], goal[4])/math.Pi
 	},

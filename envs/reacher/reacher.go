@@ -55,6 +55,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"qpos", "qvel"},
 	GoalColumns:  []string{"qpos"},
+	Velocities:   map[string][2]int{"qvel": {0, 2}},
 	GoalDistance: func(now, goal []float64) float64 { return envs.Turn(now[0], goal[0]) + envs.Turn(now[1], goal[1]) },
 	MaxSteps:     200, // with the row of the reset these are the 201 rows of a published episode
 	Qs: []envs.Q{

@@ -47,6 +47,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"state", "proprio", "pos_agent"},
 	GoalColumns:  []string{"state", "proprio", "pos_agent"},
+	Velocities:   map[string][2]int{},
 	GoalAliases:  []string{"pos_target"},
 	MaxSteps:     100,
 	Qs: []envs.Q{{Name: "full", Columns: []string{"proprio"}, Parts: []string{"agent x", "agent y"},

@@ -112,9 +112,9 @@ func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 		resize.Resize(px, stored)
 	}
 	// One frame per env step. The prediction changes once per block.
-	for step := range c.blocks*eval.Block + 1 {
+	for step := range c.blocks*results.UsualBlock + 1 {
 		add(&f.Frames, c.rows[0]+step)
-		add(&f.Side, c.rows[imagined[step/eval.Block]])
+		add(&f.Side, c.rows[imagined[step/results.UsualBlock]])
 	}
 	return f, err
 }
@@ -141,20 +141,20 @@ func drawClips(j eval.Job, width int) (c clips, err error) {
 	for _, e := range sample.Episodes {
 		longest = max(longest, eps[e].Len)
 	}
-	c.blocks = min(dynamicsBlocks, (longest-1)/eval.Block) // same for all clips
-	for _, k := range sample.Order {                       // a random order
+	c.blocks = min(dynamicsBlocks, (longest-1)/results.UsualBlock) // same for all clips
+	for _, k := range sample.Order {                               // a random order
 		row, e := sample.Rows[k], eps[sample.Episodes[k]]
 		if c.n == dynamicsClips || c.blocks == 0 {
 			break
 		}
-		if row+c.blocks*eval.Block >= e.Offset+e.Len {
+		if row+c.blocks*results.UsualBlock >= e.Offset+e.Len {
 			continue // the clip would extend beyond its episode
 		}
 		c.n++
 		for b := range c.blocks + 1 {
-			c.rows = append(c.rows, row+b*eval.Block)
+			c.rows = append(c.rows, row+b*results.UsualBlock)
 		}
-		actions, err := j.ScaledActions(row, row+c.blocks*eval.Block)
+		actions, err := j.ScaledActions(row, row+c.blocks*results.UsualBlock)
 		if err != nil {
 			return c, err
 		}

@@ -34,6 +34,7 @@ type Description struct {
 	Code      string `json:"code"`    // hash of its code; "" if it has no code of its own
 	TrainSeed int    `json:"train_seed"`
 	Kind      string `json:"kind"`       // results.PythonWorld, PythonCost or PythonPolicy
+	Acts      bool   `json:"acts"`       // a policy answers observations, and not starts and goals with plans
 	Proposal  bool   `json:"proposal"`   // it also provides the solver's initial mean
 	FrameSize int    `json:"frame_size"` // edge of its frames in pixels
 	Patches   int    `json:"patches"`    // P of a world model: latent vectors of a frame
@@ -92,7 +93,8 @@ const (
 
 // Question is one call of the model. Want names the function, In holds its arguments and
 // Out the shape of the float32 answer. Letters of shapes are those of package device; S is
-// the edge of a frame in pixels.
+// the edge of a frame in pixels, and N the number of values of an action. Only the
+// answer to act may have another shape: (E, N), or fewer blocks than H.
 //
 //	Want     In                                       answer
 //	encode   frames (n, S, S, 3)                      latents (n, P*D)
@@ -101,17 +103,20 @@ const (
 //	cost     candidates (E, C, H, A)                  costs (E, C)
 //	plan     starts and goals (E, S, S, 3)            plans (E, H, A), z-scored
 //	propose  as plan                                  initial means (E, H, A), z-scored
+//	reset    ids (E)                                  empty; before the first act of these episodes
+//	act      the fields of eval.Observation in order  actions (E, N) or blocks (E, k, A), z-scored
 type Question struct {
 	Call   string  `json:"want"`
 	In     []Array `json:"in"`
 	Out    []int   `json:"out"`
 	answer []float32
+	open   bool // the answer may have another length, which the caller checks
 }
 
 // Array is an argument of a Question. Bytes holds its elements in row-major order and
 // native byte order.
 type Array struct {
-	DType string `json:"dtype"` // uint8 or float32
+	DType string `json:"dtype"` // as NumPy names it
 	Shape []int  `json:"shape"`
 	Bytes []byte `json:"-"`
 }
@@ -128,15 +133,15 @@ type Model struct {
 }
 
 // New returns the model that s describes for a task whose actions have actionDim
-// numbers, and the arm and agent to evaluate it with. Plans are searched on dev. When
-// ctx ends, the model asks no more questions and the evaluation fails with the
+// numbers and whose blocks have that many env steps, and the arm and agent to evaluate it
+// with. Plans are searched on dev. When ctx ends, the model asks no more questions and the evaluation fails with the
 // context's cause.
-func New(ctx context.Context, dev device.Device, s Description, actionDim int) (*Model, eval.Arm, eval.Agent, error) {
+func New(ctx context.Context, dev device.Device, s Description, actionDim, block int) (*Model, eval.Arm, eval.Agent, error) {
 	if err := s.check(actionDim); err != nil {
 		return nil, eval.Arm{}, eval.Agent{}, err
 	}
 	x := &Model{ctx: ctx, questions: make(chan *Question), answers: make(chan struct{})}
-	x.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: eval.Block * actionDim, FrameSkip: eval.Block}
+	x.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: block * actionDim, FrameSkip: block}
 	x.dev = host{dev, x}
 	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Code: s.Code, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
 	var agent eval.Agent
@@ -146,10 +151,13 @@ func New(ctx context.Context, dev device.Device, s Description, actionDim int) (
 	case results.PythonCost:
 		agent.Cost = costs{x}
 	case results.PythonPolicy:
-		agent.Policy = policy{x, "plan"}
+		agent.Policy = planner{x, "plan"}
+		if s.Acts {
+			agent.Policy = policy{x}
+		}
 	}
 	if s.Proposal {
-		agent.Proposal = policy{x, "propose"}
+		agent.Proposal = planner{x, "propose"}
 		a.Python += results.WithProposal
 	}
 	return x, a, agent, nil
@@ -163,6 +171,9 @@ func (x *Model) Questions() <-chan *Question { return x.questions }
 // of float32 numbers of shape q.Out, in native byte order. A wrong length is an error
 // and leaves the question open.
 func (x *Model) Answer(q *Question, answer []byte) error {
+	if q.open && len(answer) <= 4*cap(q.answer) {
+		q.answer = q.answer[:len(answer)/4]
+	}
 	if want := 4 * len(q.answer); len(answer) != want {
 		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Call, len(answer), want, q.Out)
 	}
@@ -177,11 +188,16 @@ func (x *Model) Answer(q *Question, answer []byte) error {
 // ask sends a question and waits for its answer. After the first failure it returns
 // that error at once.
 func (x *Model) ask(want string, answer []float32, shape []int, in ...Array) error {
+	return x.put(&Question{Call: want, In: in, Out: shape, answer: answer})
+}
+
+// put is ask for a question that the caller keeps.
+func (x *Model) put(q *Question) error {
 	if x.err != nil {
 		return x.err
 	}
 	select {
-	case x.questions <- &Question{Call: want, In: in, Out: shape, answer: answer}:
+	case x.questions <- q:
 	case <-x.ctx.Done():
 		x.err = context.Cause(x.ctx)
 		return x.err
@@ -265,16 +281,46 @@ func (c cost) Costs(dst, candidates device.Mat) error {
 	return c.fill(dst, "cost", []int{c.episodes, n}, c.numbers(candidates, c.episodes, n, candidates.Cols/c.info.ActionWidth, c.info.ActionWidth))
 }
 
-// policy is an external model that outputs plans.
-type policy struct {
+// planner is an external model that outputs plans of starts and goals.
+type planner struct {
 	*Model
 	want string
 }
 
-// Plan implements eval.Policy.
-func (p policy) Plan(z []float32, starts, goals []byte) error {
-	s := p.frames(starts)
-	return p.ask(p.want, z, []int{s.Shape[0], len(z) / (s.Shape[0] * p.info.ActionWidth), p.info.ActionWidth}, s, p.frames(goals))
+// Reset implements eval.Policy. A planner keeps no state.
+func (p planner) Reset([]int) error { return nil }
+
+// Act implements eval.Policy.
+func (p planner) Act(_ context.Context, o eval.Observation) ([]float32, error) {
+	z := make([]float32, len(o.IDs)*o.Horizon*p.info.ActionWidth)
+	return z, p.ask(p.want, z, []int{len(o.IDs), o.Horizon, p.info.ActionWidth}, p.frames(o.Frames), p.frames(o.Goals))
+}
+
+// policy is an external model that answers observations.
+type policy struct{ *Model }
+
+// Reset implements eval.Policy.
+func (p policy) Reset(ids []int) error { return p.ask("reset", nil, []int{}, integers(ids)) }
+
+// Act implements eval.Policy.
+func (p policy) Act(_ context.Context, o eval.Observation) ([]float32, error) {
+	n, dim := len(o.IDs), len(o.Low)
+	vector := func(v []float64, shape ...int) Array { return Array{"float64", shape, bytesOf(v)} }
+	q := &Question{Call: "act", Out: []int{n, o.Horizon, p.info.ActionWidth}, answer: make([]float32, n*o.Horizon*p.info.ActionWidth), open: true,
+		In: []Array{integers(o.IDs), p.frames(o.Frames), p.frames(o.Goals), integers(o.Step), integers(o.Left),
+			vector(o.Previous, n, dim), {"float32", []int{n, dim}, bytesOf(o.PreviousZ)},
+			vector(o.Actions.Mean, dim), vector(o.Actions.Std, dim), vector(o.Low, dim), vector(o.High, dim), {"uint64", []int{n}, bytesOf(o.Noise)}}}
+	err := p.put(q)
+	return q.answer, err
+}
+
+// integers returns an array of int64.
+func integers(v []int) Array {
+	x := make([]int64, len(v))
+	for i := range x {
+		x[i] = int64(v[i])
+	}
+	return Array{"int64", []int{len(x)}, bytesOf(x)}
 }
 
 // host is the device of the search with two changes. Frames stay in main memory,
@@ -311,6 +357,6 @@ func (h host) Free(b device.Block) {
 func (h host) Err() error { return cmp.Or(h.model.err, h.Device.Err()) }
 
 // bytesOf returns the memory of x without copying.
-func bytesOf(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+func bytesOf[T any](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

@@ -114,7 +114,7 @@ func visit(t *testing.T, dir string, s external.Description, answer func(*extern
 	r := pipeline.Request{Task: "tworoom", Data: native + "/data/tworoom.h5", Out: dir, Solver: strings.Join(axes.Solvers, ","), Tier: "T5", Sets: "s101", Episodes: 3, Workers: 2, Fresh: fresh}
 	e, err := r.Evaluation("", silent{})
 	must(t, err)
-	g, arm, agent, err := external.New(ctx, newDevice(t), s, 2)
+	g, arm, agent, err := external.New(ctx, newDevice(t), s, 2, results.UsualBlock)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/envs"
-	"scalewm/eval"
 	"scalewm/eval/analysis"
 	"scalewm/eval/protocol"
 	"scalewm/model"
@@ -97,8 +96,8 @@ func (g *Grid) Check() error {
 			// A tenth of the episodes is held out. Episodes may be shorter, so this is an
 			// upper bound: Check must not reject what could work.
 			switch clips := (collected - collected/10) * (rows - clip + 1); {
-			case info.FrameSkip != eval.Block:
-				return Requestf("%s.frame_skip is %d, but evaluations plan in blocks of %d steps (hint: %s.frame_skip=%d; `scalewm train` accepts others)", section, info.FrameSkip, eval.Block, section, eval.Block)
+			case info.FrameSkip != g.Steps():
+				return Requestf("%s.frame_skip is %d, but evaluations plan in blocks of %d steps (hint: %s.frame_skip=%d; `scalewm train` accepts others)", section, info.FrameSkip, g.Steps(), section, g.Steps())
 			case clip > rows:
 				return Requestf("%s.history is %d: a clip of %d frames that are %d rows apart has %d rows, but an episode of %s has at most %d (hint: history is at most %d)", section, info.History, info.ClipFrames(), info.FrameSkip, clip, name, rows, rows/info.FrameSkip-1)
 			case r.Train.Batch > clips:

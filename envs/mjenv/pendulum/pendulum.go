@@ -42,6 +42,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"qpos", "qvel"},
 	GoalColumns:  []string{"qpos"},
+	Velocities:   map[string][2]int{"qvel": {0, 1}},
 	MaxSteps:     100,
 	Qs: []envs.Q{{Name: "full", Columns: []string{"qpos"}, Parts: []string{"cos angle", "sin angle"},
 		Of: func(row envs.Row, dst []float64) { dst[1], dst[0] = math.Sincos(row["qpos"][0]) }}},
