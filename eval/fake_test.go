@@ -80,7 +80,7 @@ func tworoom() envs.Task {
 }
 
 // recordEpisodes records n episodes of the expert.
-func recordEpisodes(t *testing.T, n int) *recording {
+func recordEpisodes(t testing.TB, n int) *recording {
 	t.Helper()
 	e, err := tworoom().New(nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func recordEpisodes(t *testing.T, n int) *recording {
 	return s
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -63,6 +63,11 @@ func (s suite) columns(t *testing.T) {
 			t.Errorf("state or goal column %s is not a column", n)
 		}
 	}
+	for n, at := range s.s.Velocities {
+		if c, _ := s.s.Column(n); !slices.Contains(s.s.StateColumns, n) || at[0] < 0 || at[0] >= at[1] || at[1] > c.Width {
+			t.Errorf("velocities at %v of %s", at, n)
+		}
+	}
 }
 
 // qs checks that every task state can be computed from the task's own columns.

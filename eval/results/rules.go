@@ -281,7 +281,12 @@ func (s Setting) text(r *Rules) *string {
 // do not distinguish its cells. plans reports whether the arm plans, and solver is ""
 // if it does not search.
 func (r Rules) Of(solver string, plans bool) Rules {
+	// Random actions are tested at the ends of the plans that a search would have.
+	tested := r.Success == SuccessPlan
 	for _, s := range Settings {
+		if tested && slices.Contains([]string{"horizon", "block", "replan"}, s.Name) {
+			continue
+		}
 		if s.Of != "" && !(s.Of == OfPlanners && plans || s.Of == OfSearches && solver != "" || s.Of == OfPolicies && plans && solver == "" || s.Of == solver) {
 			reflect.ValueOf(s.Field(&r)).Elem().SetZero()
 		}

@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ._abi import Error, tasks, versions
-from .evaluation import evaluate
+from .evaluation import Observation, evaluate
 from .identity import state_hash
 from .models import Model, load
 from .worlds import Worlds
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "VectorEnv", "Worlds", "__version__", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
+__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "Observation", "VectorEnv", "Worlds", "__version__", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
 
 # Ids, task names, and the maximum length of a collected episode. A test compares them with the
 # library's. They are written here so that importing the package does not open the library.

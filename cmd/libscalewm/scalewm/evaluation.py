@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,25 @@ from .worlds import names
 
 # The methods of each kind of model, by which the kind is recognised. Models of stable-worldmodel have
 # those of the first two, hence the order.
-_METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("plan",)}
+_METHODS = {"cost": [("get_cost",)], "world": [("encode", "rollout")], "policy": [("act",), ("plan",)]}
+
+
+class Observation(NamedTuple):
+    """What the method act of a policy receives: E episodes, whose actions have A values. The arrays belong to the policy."""
+
+    ids: np.ndarray  # (E,) int64: the same for an episode in all calls, and in the call of reset before the first; their values mean nothing
+    frames: np.ndarray  # (E, S, S, 3) uint8: current frames
+    goals: np.ndarray  # (E, S, S, 3) uint8: that of an id never changes, so its encoding can be cached by id
+    step: np.ndarray  # (E,) int64: env steps taken
+    left: np.ndarray  # (E,) int64: env steps left of the budget
+    previous: np.ndarray  # (E, A) float64: last executed action in the task's units; zeros before the first
+    previous_z: np.ndarray  # (E, A) float32: the same as z-scores
+    mean: np.ndarray  # (A,) float64: an action in the task's units is mean + std * z-score
+    std: np.ndarray  # (A,) float64
+    low: np.ndarray  # (A,) float64: bounds of actions in the task's units
+    high: np.ndarray  # (A,) float64
+    noise: np.ndarray  # (E,) uint64: keys for random draws: np.random.default_rng((noise[i], step[i]))
+
 
 
 def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.PathLike[str], *, name: str, weights: str | None = None,
@@ -43,6 +61,9 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
             ImageNet's mean and deviation, "action", "id" and "step_idx". Costs are (1, C). A model whose
             encode and rollout take such infos, as stable-worldmodel's do, is of this kind: its cost is
             that of stable-worldmodel's ShootingCostEvaluator(model, GoalMSE()).
+    policy  act(observation) receives an `Observation`, and returns one z-scored action for each episode, (E, values
+            of an action), or k blocks, (E, k, A). It is called again when these have been executed. reset(ids), if
+            there is one, is called before the first act of these episodes.
     policy  plan(frames, goals) returns plans (E, H, A), which are executed without a search.
 
     Args:
@@ -70,6 +91,7 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
         raise TypeError(f"evaluate() got an unexpected keyword argument {min(unknown)!r} (hint: settings are {', '.join(sorted(_rules()))})")
     model = unwrapped(model)  # DataParallel has none of the methods
     kind = _kind(model, kind)
+    acts = kind == "policy" and _has(model, ("act",))
     if proposal is not None and not callable(getattr(proposal, "propose", None)):
         raise TypeError(f"the proposal {type(proposal).__name__} has no method propose(frames, goals)")
     if isinstance(model, Model):
@@ -87,8 +109,8 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
     lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items()}
     kind, external, shape = _external(kind, model, proposal, integers["frame_size"])
     mean, std = map(_floats, (None, None) if actions is None else actions)
-    code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None)
-    says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": integers.pop("train_seed"), "kind": kind,
+    code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None, **({"acts": True} if acts else {}))
+    says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": integers.pop("train_seed"), "kind": kind, "acts": acts,
             "proposal": proposal is not None, "frame_size": integers.pop("frame_size"), "action_mean": mean, "action_std": std, **shape}  # fmt: skip
     # From here on the evaluation runs in the library, and this loop answers its questions.
     handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **integers})["handle"]
@@ -120,12 +142,16 @@ def _kind(model, kind):
     if kind is not None and kind not in [*_METHODS]:
         raise ValueError(f"kind {kind!r} (hint: {', '.join(_METHODS)})")
     for k in [kind] if kind else _METHODS:
-        if all(callable(getattr(model, m, None)) for m in _METHODS[k]):
+        if any(_has(model, methods) for methods in _METHODS[k]):
             break
     else:
-        wanted = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in _METHODS.items())
+        wanted = "; ".join(f"{kind}: {' or '.join(map(', '.join, methods))}" for kind, methods in _METHODS.items())
         raise TypeError(f"{type(model).__name__} is not a model{f' of kind {kind}' if kind else ''} (hint: it needs the methods of one kind: {wanted})")
     return k
+
+
+def _has(model, methods):
+    return all(callable(getattr(model, m, None)) for m in methods)
 
 
 def _external(kind, model, proposal, frame_size):
@@ -222,6 +248,17 @@ class _World(_External):
 class _Policy(_External):
     def plan(self, shape, frames, goals):
         return _checked("plan", self.model.plan(frames, goals), shape)
+
+    def reset(self, shape, ids):
+        if _has(self.model, ("reset",)):
+            self.model.reset(ids)
+
+    def act(self, shape, *fields):
+        seen, (episodes, horizon, width) = Observation(*fields), shape
+        z, one = _checked("act", self.model.act(seen), (...,)), seen.previous.shape
+        if z.shape != one and not (z.ndim == 3 and len(z) == episodes and 1 <= z.shape[1] <= horizon and z.shape[2] == width):
+            raise ValueError(f"act returned shape {z.shape} (hint: {one} for one action of each episode, or {(episodes, 'k', width)} for k blocks, k from 1 to {horizon})".replace("'", ""))
+        return z
 
 
 class _Cost(_External):

@@ -51,6 +51,25 @@ class Still:
     propose = plan
 
 
+class Walk:
+    """A policy that acts after each env step, or k blocks at a time. It keeps state by id."""
+
+    frame_size = SIZE
+
+    def __init__(self, blocks=0):
+        self.blocks, self.state, self.seen = blocks, {}, []
+
+    def reset(self, ids):
+        self.state = {int(i): np.zeros(2) for i in ids}
+
+    def act(self, o):
+        self.seen.append(o)
+        for i, key, step, left in zip(o.ids, o.noise, o.step, o.left):
+            self.state[i] = 0.5 * self.state[i] + np.random.default_rng((key, step)).normal(size=2) + [0, 0.01 * left]
+        z = np.array([self.state[i] for i in o.ids])
+        return np.tile(z, BLOCKS * self.blocks).reshape(len(z), self.blocks, WIDTH) if self.blocks else z
+
+
 @unittest.skipUnless(RECORDING.exists(), "SCALEWM_RECORDINGS names no folder of recordings")
 class TestEvaluate(unittest.TestCase):
     def setUp(self):
@@ -82,6 +101,103 @@ class TestEvaluate(unittest.TestCase):
                 self.assertEqual(row["forwards"], row["replans"] * per_plan)
         plain, seeded = cells["world", "cem"]["result"]["rows"], cells["world-proposal", "cem"]["result"]["rows"]
         self.assertEqual([r["plan_cost"] for r in plain], [r["plan_cost"] for r in seeded])  # a proposal of zeros
+
+    def rows(self):
+        return [r for c in self.cells().values() for r in c["result"]["rows"]]
+
+    def test_acting(self):
+        """A policy with act sees its episodes step by step, and its rows do not depend on the batch."""
+        results = []
+        for batch in (0, 1, 3):
+            model, last = Walk(), {}
+            self.evaluate(model, sets="s102", episodes=4, batch=batch, fresh=True)
+            results.append(self.rows())
+            for o in model.seen:
+                n = len(o.ids)
+                self.assertIsInstance(o, scalewm.Observation)
+                frames, vector = ((n, SIZE, SIZE, 3), np.uint8), ((2,), np.float64)
+                self.assertEqual([(a.shape, a.dtype) for a in o],
+                                 [((n,), np.int64), frames, frames, ((n,), np.int64), ((n,), np.int64), ((n, 2), np.float64), ((n, 2), np.float32), vector, vector, vector, vector, ((n,), np.uint64)])  # fmt: skip
+                self.assertEqual((o.low.tolist(), o.high.tolist()), ([-1, -1], [1, 1]))
+                self.assertTrue((o.step + o.left == 50).all())
+                np.testing.assert_array_equal(o.previous_z, ((o.previous - o.mean) / o.std).astype(np.float32))
+                for k, i in enumerate(map(int, o.ids)):
+                    if o.step[k] == 0 and i in last:  # the film of the first episode
+                        steps, last = [last[i][0] for i in range(4)], {}
+                    calls, goal = last.get(i, (0, o.goals[k]))
+                    self.assertEqual(o.step[k], calls)
+                    np.testing.assert_array_equal(o.goals[k], goal)
+                    self.assertEqual(o.previous[k].any(), calls > 0)
+                    last[i] = calls + 1, goal
+            self.assertEqual(steps, [r["steps"] for r in results[-1]])
+        self.assertTrue(results[0] == results[1] == results[2])
+        self.assertEqual([(r["replans"], r["forwards"]) for r in results[0]], [(r["steps"], r["steps"]) for r in results[0]])
+
+    def test_previous_action_is_what_was_returned(self):
+        returned = []
+
+        class Told(Walk):
+            def act(self, o):
+                if o.step[0] > 0:
+                    np.testing.assert_allclose(o.previous_z, returned[-1], rtol=1e-5, atol=1e-6)
+                returned.append(super().act(o))
+                return returned[-1]
+
+        self.evaluate(Told(), episodes=1)
+        self.assertGreater(len(returned), 1)
+
+    def test_acting_in_blocks(self):
+        for blocks, kwargs, steps in [(2, {}, 10), (5, {}, 25), (5, {"execute": 3}, 15), (2, {"execute": 3}, 10), (0, {"execute": 1}, 1)]:
+            model = Walk(blocks)
+            self.evaluate(model, name=f"mine{blocks}-{steps}", episodes=3, **kwargs)
+            self.assertEqual({int(s) % steps for o in model.seen for s in o.step}, {0})
+        for cell in [json.loads(p.read_text()) for p in self.out.glob("cells/*.json") if not p.name.endswith(".run.json")]:
+            steps = int(cell["spec"]["method"].partition("-")[2])
+            self.assertEqual([r["replans"] for r in cell["result"]["rows"]], [-(-r["steps"] // steps) for r in cell["result"]["rows"]])
+
+    def test_reset_comes_first(self):
+        class Stops(Walk):
+            calls = 0
+
+            def act(self, o):
+                Stops.calls += 1
+                if Stops.calls == 7:
+                    raise ZeroDivisionError("mine")
+                return super().act(o)
+
+        model = Stops()
+        with self.assertRaisesRegex(ZeroDivisionError, "^mine$"):
+            self.evaluate(model)
+        self.assertEqual((set(model.state), self.cells()), ({0, 1}, {}))
+        self.evaluate(model)  # with the ids and the state of the evaluation that was aborted
+        (aborted,) = self.cells().values()
+        self.evaluate(Stops(), fresh=True)
+        self.assertEqual(self.rows(), aborted["result"]["rows"])
+        self.evaluate(type("Stateless", (), {"frame_size": SIZE, "act": lambda self, o: np.zeros_like(o.previous)})(), name="stateless")
+        broken = Walk()
+        broken.reset = lambda: None
+        with self.assertRaisesRegex(TypeError, "argument"):
+            self.evaluate(broken, name="broken")
+
+    def test_act_and_plan(self):
+        """Objects with plan alone keep their cells; an object with both is asked through act."""
+        self.evaluate(Still(), frame_size=SIZE)
+        (cell,) = self.cells().values()
+        self.assertEqual(cell["spec"]["code"], identity.code_hash(Still(), None, frame_size=SIZE, actions=None))
+        both = type("Both", (Still, Walk), {})()
+        self.evaluate(both, name="both")
+        self.assertGreater(len(both.seen), max(r["steps"] for r in json.loads(next(p for p in self.out.glob("cells/*.json") if "both" in p.read_text()).read_text())["result"]["rows"]))
+
+    def test_failing_leaves_finished_cells(self):
+        class Breaks(Walk):
+            def act(self, o):
+                if len(self.seen) > 60:  # a set takes at most 50 calls
+                    raise ZeroDivisionError("mine")
+                return super().act(o)
+
+        with self.assertRaisesRegex(ZeroDivisionError, "^mine$"):
+            self.evaluate(Breaks(), sets="s101,s102", episodes=64)
+        self.assertEqual(len(list(self.out.glob("cells/*.run.json"))), 1)
 
     def test_settings_are_keywords(self):
         self.evaluate(Dot(), solver="mppi", planner_noise=np.int64(1), action_clip=np.True_, temperature=0.5, pool="full")
@@ -245,6 +361,12 @@ class M(Base):
             (giving("rollout", lambda s, c: None), TypeError, "rollout returned object"),
             (giving("plan", lambda f, g: z((len(f), 25, 2)), Still), ValueError, r"plan returned shape \(2, 25, 2\), not \(2, 5, 10\)"),
             (giving("plan", lambda f, g: np.full((len(f), 5, 10), np.inf), Still), ValueError, "not finite"),
+            (giving("act", lambda o: np.zeros((len(o.ids), 3)), Walk), ValueError, r"act returned shape \(2, 3\) \(hint: \(2, 2\) for one action of each episode, or \(2, k, 10\) for k blocks, k from 1 to 5\)"),
+            (giving("act", lambda o: np.zeros((len(o.ids), 6, 10)), Walk), ValueError, r"act returned shape \(2, 6, 10\) \(hint: "),
+            (giving("act", lambda o: np.zeros((len(o.ids), 10)), Walk), ValueError, r"act returned shape \(2, 10\) \(hint: "),
+            (giving("act", lambda o: np.zeros(2), Walk), ValueError, r"act returned shape \(2,\) \(hint: "),
+            (giving("act", lambda o: np.full_like(o.previous, np.nan), Walk), ValueError, "act returned a number that is not finite"),
+            (giving("act", lambda o: None, Walk), TypeError, "act returned object"),
             (giving("training", True), ValueError, r"model.eval\(\)"),
             (object(), TypeError, "is not a model"),
         ]:
