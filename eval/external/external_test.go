@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -284,6 +285,50 @@ func TestExternalActsAsItsModel(t *testing.T) {
 		t.Errorf("a policy's cell: %+v", s)
 	}
 	shown(t, dir)
+}
+
+// A policy that answers observations gets their fields as arrays, after a reset, and may
+// answer one action or blocks. Answers of other lengths are errors.
+func TestExternalActs(t *testing.T) {
+	m := &mirror{World: natively(t)}
+	for _, c := range []struct {
+		numbers int // of the answer for an episode
+		steps   int // env steps that are executed
+		bad     string
+	}{{numbers: 2, steps: 1}, {numbers: 20, steps: 10}, {numbers: 50, steps: 25}, {numbers: 51, bad: "answering \"act\" with 612 bytes"}} {
+		dir, reset := t.TempDir(), 0
+		s := m.says("actor", results.PythonPolicy)
+		s.Acts = true
+		err := visit(t, dir, s, func(q *external.Question) ([]float32, error) {
+			if q.Call == "reset" {
+				reset++
+				return nil, nil
+			}
+			n, size := q.In[0].Shape[0], m.Info().FrameSize
+			var got []string
+			for _, a := range q.In {
+				got = append(got, fmt.Sprint(a.DType, a.Shape, len(a.Bytes)))
+			}
+			want := []string{fmt.Sprint("int64", []int{n}, 8*n), fmt.Sprint("uint8", []int{n, size, size, 3}, 3*n*size*size), fmt.Sprint("uint8", []int{n, size, size, 3}, 3*n*size*size), fmt.Sprint("int64", []int{n}, 8*n), fmt.Sprint("int64", []int{n}, 8*n),
+				fmt.Sprint("float64", []int{n, 2}, 16*n), fmt.Sprint("float32", []int{n, 2}, 8*n), "float64[2] 16", "float64[2] 16", "float64[2] 16", "float64[2] 16", fmt.Sprint("uint64", []int{n}, 8*n)}
+			if q.Call != "act" || reset == 0 || !slices.Equal(got, want) || !slices.Equal(q.Out, []int{n, 5, 10}) {
+				t.Errorf("%s after %d resets: %v, answer %v; want %v", q.Call, reset, got, q.Out, want)
+			}
+			return make([]float32, n*c.numbers), nil
+		})
+		if c.bad != "" {
+			if err == nil || !strings.Contains(err.Error(), c.bad) {
+				t.Errorf("%d numbers: %v, want %q", c.numbers, err, c.bad)
+			}
+			continue
+		}
+		must(t, err)
+		for _, r := range cellsOf(t, dir)["actor@policy"].Result.Rows {
+			if r.Replans != (r.Steps+c.steps-1)/c.steps || r.PredictorCalls != r.Replans {
+				t.Errorf("%d numbers: %+v", c.numbers, r)
+			}
+		}
+	}
 }
 
 // shown checks that the external models appear in a comparison and in the report.

@@ -188,6 +188,24 @@ class TestEvaluate(unittest.TestCase):
         self.evaluate(both, name="both")
         self.assertGreater(len(both.seen), max(r["steps"] for r in json.loads(next(p for p in self.out.glob("cells/*.json") if "both" in p.read_text()).read_text())["result"]["rows"]))
 
+    def test_page(self):
+        """The policy of docs/python.md runs unchanged: with the latents of Dot, and with a head that uses what the page passes to it."""
+        page = (Path(__file__).resolve().parents[3] / "docs" / "python.md").read_text()
+        (block,) = [b.partition("```")[0] for b in page.split("```python\n") if "def act(" in b]
+        scope = {"__name__": "page"}
+        exec(block, scope)
+        calls = []
+
+        def head(z, goals, left):
+            self.assertTrue(z.shape == goals.shape == (len(left), 2, 2) and left.max() <= 50)
+            calls.append(len(z))
+            return (goals - z)[:, :, 0] / left[:, None]
+
+        model = Dot()
+        got = self.evaluate(scope["Inverse"](model, head), sets="s101,s102", episodes=3)
+        self.assertEqual(got["cells"][0]["n"], 6)
+        self.assertEqual(calls[0], 6)  # episodes of both sets in one call
+
     def test_failing_leaves_finished_cells(self):
         class Breaks(Walk):
             def act(self, o):
