@@ -94,7 +94,12 @@ func (d *Data) check() error {
 	for _, f := range spec.Factors {
 		has([]string{f.Column().Name})
 	}
-	return nil
+	if d.rules.State == results.RestStart {
+		if err := rest(spec, envs.Row{}); err != nil {
+			return err
+		}
+	}
+	return checkJudge(d.task, d.rules)
 }
 
 // Set returns the evaluation set of a name, which gives the seed to draw n episodes,
@@ -161,10 +166,11 @@ func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 			break
 		}
 		s := v.at(int(k))
-		if err := d.setTo(e, s, d.task.Spec.Name, "strict"); err != nil {
+		_, solved, err := d.begin(e, s, d.task.Spec.Name, "strict")
+		if err != nil {
 			return nil, err
 		}
-		if !e.Solved() {
+		if !solved {
 			out = append(out, s)
 		}
 	}

@@ -258,6 +258,9 @@ func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
 // data set or protocol. It compares the model's geometry with the task's actions. If
 // the protocol demands held-out starts, it compares what the training has seen too.
 func (j Job) Check(a Agent) error {
+	if err := checkJudge(j.Task, j.Rules); err != nil {
+		return err
+	}
 	if !j.Arm.Plans() {
 		return nil
 	}

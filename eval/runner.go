@@ -30,6 +30,7 @@ type episode struct {
 	actions    []float64     // to execute before the next plan, in the task's units
 	previous   []float64     // the last executed action; nil before the first
 	rest       []float32     // z-scored blocks of the last plan after those in actions; nil without a warm start
+	judge      *judge        // decides about success; nil: the env does
 	policy     envs.Policy   // random actions: acts instead of a plan; else nil
 	world      envs.Snapshot // the simulator's state between two plans; nil before the first
 	blind      bool          // no cost of the last plan's final iteration was finite
@@ -267,12 +268,11 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 		return nil
 	}
 	ids := r.ids(ep)
-	if err := r.Data.setTo(world, ep.start, ids...); err != nil {
+	var err error
+	if ep.judge, ep.result.PreSolved, err = r.Data.begin(world, ep.start, ids...); err != nil {
 		return err
 	}
-	ep.result.PreSolved = world.Solved()
 	if r.planner == nil {
-		var err error
 		if ep.policy, err = r.Task.Policy(policy.UniformName); err != nil {
 			return err
 		}
@@ -319,7 +319,13 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode) error
 		if err := r.notify(ep.step, world); err != nil {
 			return err
 		}
-		if out.Terminated && r.counts(ep, k == steps-1) {
+		met := out.Terminated
+		if ep.judge != nil {
+			if met, err = ep.judge.met(world); err != nil {
+				return fmt.Errorf("judging step %d: %w", ep.step, err)
+			}
+		}
+		if met && r.counts(ep, k == steps-1) {
 			ep.result.Success, ep.result.Steps, ep.done = true, ep.step, true
 			return nil
 		}

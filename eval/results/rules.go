@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"scalewm/eval/success"
 )
 
 // Rules are the settings of an evaluation, independent of who acts. A new setting is a
@@ -43,9 +45,10 @@ type Rules struct {
 
 	// Success is when the rule of success counts: "" after any step, SuccessLast after the
 	// last one only, SuccessPlan after the last step of each plan.
-	Success   string `json:"success_rule,omitempty"`
-	Collision string `json:"collision,omitempty"` // Swept: Two-Room stops the agent's disc along its path
-	Substeps  string `json:"substeps,omitempty"`  // AllSubsteps: Reacher takes both physics steps, goal or not
+	Success   string       `json:"success_rule,omitempty"`
+	Judge     success.Rule `json:"judge,omitzero"`
+	Collision string       `json:"collision,omitempty"` // Swept: Two-Room stops the agent's disc along its path
+	Substeps  string       `json:"substeps,omitempty"`  // AllSubsteps: Reacher takes both physics steps, goal or not
 
 	Precision  string `json:"precision"`             // of the planner's GEMMs; "" for random actions, and if another program predicts
 	Origin     string `json:"origin,omitempty"`      // of the data set: collected, given or published; "" if unknown
