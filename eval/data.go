@@ -7,7 +7,6 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
-	"scalewm/dataset/rng/numpy"
 	"scalewm/envs"
 	"scalewm/eval/results"
 )
@@ -113,16 +112,11 @@ func (d *Data) Set(name string, n int) (Set, error) {
 	if err != nil {
 		return Set{}, err
 	}
-	var starts []Start
-	if d.rules.Full().Sampling == results.Permutation {
-		starts, err = d.drawStrict(n, seed)
-	} else {
-		starts, err = Draw(d.drawLengths(), n, seed, d.rules)
-	}
+	list, err := d.draw(n, seed)
 	if err != nil {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
 	}
-	set := newSet(name, starts)
+	set := newSet(name, list)
 	set.Pool = d.rules.Short().Pool
 	return set, nil
 }
@@ -149,38 +143,6 @@ func (d *Data) drawLengths() []int {
 	return lengths
 }
 
-// drawStrict draws n starts from the held-out episodes and skips those that already
-// meet their goal: they would succeed without a plan. It draws a full permutation of
-// the valid starts and takes the first n that are unsolved, so that the result
-// depends on the seed and the data alone.
-func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
-	e, err := d.world()
-	if err != nil {
-		return nil, err
-	}
-	defer e.Close()
-	v := newValidStarts(d.drawLengths(), d.rules.GoalOffset)
-	var out []Start
-	for _, k := range numpy.New(seed).Choice(int64(v.count), int64(v.count)) {
-		if len(out) == n {
-			break
-		}
-		s := v.at(int(k))
-		_, solved, err := d.begin(e, s, d.task.Spec.Name, "strict")
-		if err != nil {
-			return nil, err
-		}
-		if !solved {
-			out = append(out, s)
-		}
-	}
-	if len(out) < n {
-		return nil, fmt.Errorf("only %d of %d starts in the %d held-out episodes are not solved already, and %d are needed (hint: fewer episodes, or a larger data set)", len(out), v.count, len(d.heldOut), n)
-	}
-	slices.SortFunc(out, func(a, b Start) int { return d.fileRow(a) - d.fileRow(b) })
-	return out, nil
-}
-
 // gateRows is the number of rows that the render gate compares. A mean absolute error
 // above MaxRenderError grey levels means that the simulator draws the task
 // differently from the recording. Then the first plan would see the world of the
@@ -200,8 +162,9 @@ func RenderGate(ctx context.Context, d *Data) (float64, error) {
 		return 0, fmt.Errorf("render gate of %s: %w", d.task.Spec.Name, err)
 	}
 	defer e.Close()
-	v := newValidStarts(d.lengths(), d.rules.GoalOffset)
-	if v.count == 0 {
+	t := newTable(d.lengths())
+	valid := t.Valid(d.rules.GoalOffset)
+	if len(valid) == 0 {
 		return 0, fmt.Errorf("render gate of %s: no episode of the data set is longer than %d rows (hint: collect longer episodes)", d.task.Spec.Name, d.rules.GoalOffset)
 	}
 	r := rng.Stream("render gate", d.Fingerprint)
@@ -210,7 +173,7 @@ func RenderGate(ctx context.Context, d *Data) (float64, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		diff, err := d.renderError(e, v.at(r.IntN(v.count)))
+		diff, err := d.renderError(e, t.at(valid[r.IntN(len(valid))]))
 		if err != nil {
 			return 0, fmt.Errorf("render gate of %s: %w", d.task.Spec.Name, err)
 		}

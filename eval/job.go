@@ -133,7 +133,7 @@ func (j Job) Spec(i int) results.Spec {
 		s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
 	}
 	s.Rules = j.Rules.Of(s.Solver, a.Plans()).Short()
-	s.Pool = set.Pool
+	s.Pool, s.Manifest = set.Pool, set.Manifest
 	if !a.Plans() {
 		return s
 	}

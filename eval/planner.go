@@ -274,7 +274,7 @@ func (frameCostMaker) goals(context.Context, []*episode) error { return nil }
 func (frameCostMaker) free() {}
 
 func (j frameCostMaker) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
-	c, err := j.Cost(starts(eps), goals(eps))
+	c, err := j.Cost(startFrames(eps), goals(eps))
 	return c, func() {}, err
 }
 
@@ -320,7 +320,7 @@ func (j *latentCostMaker) cost(ctx context.Context, eps []*episode) (plan.Cost, 
 	row := 0
 	for some := range slices.Chunk(eps, model.EncodeBatch) {
 		n := len(some) * j.world.Info().Patches
-		if err := j.encoder.Into(ctx, c.start.RowRange(row, n), starts(some)); err != nil {
+		if err := j.encoder.Into(ctx, c.start.RowRange(row, n), startFrames(some)); err != nil {
 			c.free()
 			return nil, nil, err
 		}

@@ -97,7 +97,7 @@ func (c *caller) act(ctx context.Context, eps []*episode) (z []float32, blocks i
 // observe returns what the policy sees of the episodes.
 func (c *caller) observe(eps []*episode) Observation {
 	dim := c.spec.ActionDim
-	o := Observation{Frames: starts(eps), Goals: goals(eps), Actions: c.actions, Low: c.spec.ActionLow, High: c.spec.ActionHigh, Horizon: c.rules.Horizon,
+	o := Observation{Frames: startFrames(eps), Goals: goals(eps), Actions: c.actions, Low: c.spec.ActionLow, High: c.spec.ActionHigh, Horizon: c.rules.Horizon,
 		Previous: make([]float64, len(eps)*dim), PreviousZ: make([]float32, len(eps)*dim)}
 	for i, ep := range eps {
 		o.IDs, o.Noise = append(o.IDs, ep.id), append(o.Noise, c.noise(ep))
@@ -110,8 +110,8 @@ func (c *caller) observe(eps []*episode) Observation {
 	return o
 }
 
-// starts returns the episodes' current frames, back to back.
-func starts(eps []*episode) []byte {
+// startFrames returns the episodes' current frames, back to back.
+func startFrames(eps []*episode) []byte {
 	all := make([]byte, 0, len(eps)*len(eps[0].frame))
 	for _, ep := range eps {
 		all = append(all, ep.frame...)

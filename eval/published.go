@@ -54,7 +54,7 @@ func (d *Data) SolvedStarts(ctx context.Context, progress func(done, total int64
 		defer worlds[w].Close()
 	}
 	var good, all atomic.Int64
-	total := int64(newValidStarts(d.lengths(), d.rules.GoalOffset).count)
+	total := int64(len(newTable(d.lengths()).Valid(d.rules.GoalOffset)))
 	err = parallel.For(ctx, len(worlds), len(eps), func(w, i int) error {
 		for row := range max(eps[i].Len-d.rules.GoalOffset, 0) {
 			if err := d.setTo(worlds[w], Start{i, row}, d.task.Spec.Name, "solved"); err != nil {

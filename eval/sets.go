@@ -8,12 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
-	"scalewm/dataset/rng/numpy"
 	"scalewm/dataset/safefile"
+	"scalewm/eval/clear"
 	"scalewm/eval/results"
 )
 
@@ -31,6 +30,8 @@ type Set struct {
 	Starts []Start // sorted by row in the file if drawn
 	Hash   string  // fingerprint of Starts
 	Pool   string  // the pool it was drawn from, as cells store it
+	// Manifest is the SHA-256 of the manifest that lists the starts; "" if there is none.
+	Manifest string
 }
 
 // newSet returns a set with its fingerprint: the first 12 hex digits of the SHA-256
@@ -79,53 +80,6 @@ func setSeed(name string) (uint64, error) {
 		return 0, fmt.Errorf("set %q is the set %s (hint: write it so; a set has one name)", name, canonical)
 	}
 	return seed, nil
-}
-
-// Draw draws n starts without replacement from the valid starts of episodes with the
-// given lengths, and returns them sorted. It reproduces NumPy's
-// default_rng(seed).choice, which drew the published sets. Their generator never
-// draws the last valid start; results.FullPool includes it, as the main branch of
-// stable-worldmodel does since July 2026 (docs/sources.md#evaluation-sets).
-func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
-	v := newValidStarts(lengths, r.GoalOffset)
-	size := v.count
-	if r.Full().Pool != results.FullPool {
-		size--
-	}
-	if n < 1 || n > size {
-		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows later (hint: fewer episodes, or a larger data set)", n, max(size, 0), r.GoalOffset)
-	}
-	drawn := numpy.New(seed).Choice(int64(size), int64(n))
-	slices.Sort(drawn)
-	out := make([]Start, n)
-	for i, k := range drawn {
-		out[i] = v.at(int(k))
-	}
-	return out, nil
-}
-
-// validStarts numbers, in file order, all rows that have a goal in their episode.
-type validStarts struct {
-	ends  []int // ends[i] is the number of valid starts in episodes 0 to i
-	count int   // of all episodes
-}
-
-func newValidStarts(lengths []int, goalOffset int) validStarts {
-	v := validStarts{ends: make([]int, len(lengths))}
-	for i, n := range lengths {
-		v.count += max(n-goalOffset, 0)
-		v.ends[i] = v.count
-	}
-	return v
-}
-
-// at returns valid start number k.
-func (v validStarts) at(k int) Start {
-	e := sort.SearchInts(v.ends, k+1)
-	if e > 0 {
-		k -= v.ends[e-1]
-	}
-	return Start{Trajectory: e, Row: k}
 }
 
 // setFile is the JSON of a set file. It shows which starts were evaluated, and lets
@@ -185,6 +139,13 @@ func (d *Data) readSet(path string) (Set, error) {
 	b, err := safefile.Read(path, safefile.MaxSet)
 	if err != nil {
 		return Set{}, fmt.Errorf("reading an evaluation set: %w (hint: give a name such as s101, or a file that eval left in sets/)", err)
+	}
+	if clear.IsManifest(b) {
+		set, err := d.manifestSet(path, b)
+		if err != nil {
+			return set, fmt.Errorf("reading the manifest %s: %w", path, err)
+		}
+		return set, nil
 	}
 	f, err := parseSet(b)
 	if err == nil {

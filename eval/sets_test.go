@@ -64,8 +64,8 @@ func referenceSets(t *testing.T, path string) {
 		t.Errorf("goal offset %d, ours is %d", ref.GoalOffset, results.Published().GoalOffset)
 	}
 	for name, ds := range ref.DataSets {
-		if v := newValidStarts(ds.EpLen, results.Published().GoalOffset); v.count != ds.ValidStarts {
-			t.Errorf("%s: %d valid starts, want %d", name, v.count, ds.ValidStarts)
+		if n := len(newTable(ds.EpLen).Valid(results.Published().GoalOffset)); n != ds.ValidStarts {
+			t.Errorf("%s: %d valid starts, want %d", name, n, ds.ValidStarts)
 		}
 		for text, want := range ds.Seeds {
 			seed, err := strconv.ParseUint(text, 10, 64)
@@ -307,7 +307,7 @@ func TestStrictSetFile(t *testing.T) {
 // With n starts in the published pool, only the full pool can draw n+1.
 func TestPool(t *testing.T) {
 	d := testJob(t, "T5", 1, "s101").Data
-	n := newValidStarts(d.lengths(), d.rules.GoalOffset).count
+	n := len(newTable(d.lengths()).Valid(d.rules.GoalOffset))
 	if _, err := d.Set("s101", n); err == nil {
 		t.Error("the published pool holds the last start")
 	}

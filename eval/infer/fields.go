@@ -118,7 +118,7 @@ const protocolName = "protocol"
 func rules() (out []field) {
 	for _, s := range results.Settings {
 		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, format: s.Say,
-			protocol: s.Key != "" && s.Usual == "" && !s.Open, implied: s.Implied,
+			protocol: (s.Key != "" || s.Renames) && s.Usual == "" && !s.Open, implied: s.Implied,
 			of: func(c results.Cell, _ results.Row) string { return s.Value(c.Spec.Rules) }}
 		if s.Name == protocolName {
 			f.role = ofName

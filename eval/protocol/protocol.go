@@ -12,20 +12,24 @@
 package protocol
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
 	"scalewm/dataset/safefile"
 	"scalewm/eval/results"
+	"scalewm/eval/success"
 	"scalewm/eval/words"
 )
 
@@ -43,10 +47,10 @@ func Names() []string { return slices.Clone(order) }
 
 // Definition is a protocol.
 type Definition struct {
-	results.Rules // without a rule of success; Protocol is the name
+	results.Rules // without Judge, which depends on the task; Protocol is the name
 	Title         string
-	Floors        []string // arms that a table needs as the least that a method must exceed
-	Success       map[string]map[string]any
+	Floors        []string                // arms that a table needs as the least that a method must exceed
+	Success       map[string]success.Rule // by task; upstream for the others
 
 	Usual Usual
 	// origins holds the comment behind each key, and the protocol that states it.
@@ -108,7 +112,7 @@ func parse(text, name string, base func(of string) (*Definition, error)) (*Defin
 	}
 	of, stated := tree["of"].(string)
 	delete(tree, "of")
-	d := &Definition{Rules: results.Published().Full(), origins: map[string]origin{}, Success: map[string]map[string]any{}}
+	d := &Definition{Rules: results.Published().Full(), origins: map[string]origin{}, Success: map[string]success.Rule{}}
 	if name != results.Paper || stated {
 		if of == "" {
 			of = results.Paper
@@ -129,6 +133,23 @@ func parse(text, name string, base func(of string) (*Definition, error)) (*Defin
 	if err := safefile.CheckName(d.Protocol); err != nil || d.Protocol == "" || strings.HasSuffix(d.Protocol, results.Changed) {
 		return nil, fmt.Errorf("the protocol's name is %q (hint: letters, digits, and after the first one also - _ .)", d.Protocol)
 	}
+	// Tables below success are rules of tasks.
+	if of, ok := tree["success"].(map[string]any); ok {
+		for _, task := range slices.Sorted(maps.Keys(of)) {
+			table, ok := of[task].(map[string]any)
+			if !ok {
+				continue
+			}
+			delete(of, task)
+			rule, err := readRule(d.Success[task], task, table)
+			if err != nil {
+				return nil, err
+			}
+			if d.Success[task] = rule; rule == (success.Rule{}) {
+				delete(d.Success, task)
+			}
+		}
+	}
 	leaves := map[string]any{}
 	flatten(leaves, "", tree)
 	sources := comments(text)
@@ -142,7 +163,7 @@ func parse(text, name string, base func(of string) (*Definition, error)) (*Defin
 		return d, err
 	}
 	// The name of a built-in protocol stands for its values.
-	if of, err := base(d.Protocol); err != nil || of.Rules != d.Rules || !reflect.DeepEqual(of.Success, d.Success) {
+	if of, err := base(d.Protocol); err != nil || of.Rules != d.Rules || !maps.Equal(of.Success, d.Success) {
 		return nil, cmp.Or(err, fmt.Errorf("%s is the name of a built-in protocol with other values (hint: give the file another name, or a key `name`)", d.Protocol))
 	}
 	return d, nil
@@ -223,12 +244,6 @@ func (d *Definition) set(key string, v any) error {
 			return fail("a positive number")
 		}
 		d.Usual.Numbers[slices.Index(solverNumbers, key)] = int(n)
-	case strings.HasPrefix(key, "success.") && strings.Count(key, ".") == 2:
-		task, field, _ := strings.Cut(strings.TrimPrefix(key, "success."), ".")
-		if d.Success[task] == nil {
-			d.Success[task] = map[string]any{}
-		}
-		d.Success[task][field] = v
 	default:
 		i := slices.IndexFunc(results.Settings, func(s results.Setting) bool { return s.Key == key })
 		if i < 0 {
@@ -313,8 +328,57 @@ func (d *Definition) Change(given map[string]string) error {
 	return d.Rules.Check()
 }
 
-// For returns the rules for a task: those of other tasks' physics and starts are unset.
-func (d *Definition) For(task string) results.Rules { return d.Rules.For(task) }
+// For returns the rules for a task, with its rule of success and without what only other
+// tasks have.
+func (d *Definition) For(task string) results.Rules {
+	r := d.Rules.For(task)
+	r.Judge = d.Success[task]
+	return r
+}
+
+// readRule reads the rule of success of a task from its table. The key rule names a rule;
+// the other keys replace its values, or those of the rule that the protocol has already.
+func readRule(r success.Rule, task string, table map[string]any) (success.Rule, error) {
+	fail := func(err error) error { return fmt.Errorf("success.%s: %w", task, err) }
+	if name, ok := table["rule"].(string); ok {
+		var err error
+		if r, err = success.Named(name, task); err != nil {
+			return r, fail(err)
+		}
+		delete(table, "rule")
+	}
+	if len(table) == 0 {
+		return r, nil
+	}
+	r = success.Explicit(r, task)
+	b, err := json.Marshal(table)
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(b))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(&r)
+	}
+	if err != nil {
+		for key := range table {
+			if known := append(ruleKeys(), "rule"); !slices.Contains(known, key) {
+				return r, fmt.Errorf("unknown key %q%s (hint: keys of a rule are %s)", "success."+task+"."+key, words.Nearest(key, known), strings.Join(known, ", "))
+			}
+		}
+		return r, fail(fmt.Errorf("%w (hint: `scalewm protocols clear-strict-0.8` has such tables)", err))
+	}
+	if err := r.Check(task); err != nil {
+		return r, err
+	}
+	return r.Normal(task), nil
+}
+
+// ruleKeys returns the keys of a rule of success.
+func ruleKeys() (keys []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[success.Rule]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys = append(keys, name)
+	}
+	return keys
+}
 
 // TOML returns the protocol as a file with every key, each with the source of its value.
 func (d *Definition) TOML() string {
@@ -378,6 +442,21 @@ func (d *Definition) TOML() string {
 			}
 			head()
 			line(s.Key, s.TOML(d.Rules))
+		}
+	}
+	for _, task := range slices.Sorted(maps.Keys(d.Success)) {
+		fmt.Fprintf(&b, "\n[success.%s] # %s\n", task, d.Success[task])
+		rule := reflect.ValueOf(d.Success[task])
+		for i, key := range ruleKeys() {
+			v := rule.Field(i)
+			if v.IsZero() {
+				continue
+			}
+			text := fmt.Sprint(v)
+			if v.Kind() == reflect.String {
+				text = strconv.Quote(text)
+			}
+			fmt.Fprintf(&b, "%s = %s\n", key, text)
 		}
 	}
 	return b.String()

@@ -44,7 +44,8 @@ type Rules struct {
 	History   int    `json:"history,omitempty"`    // frames that a model sees; 0 for 1
 
 	// Success is when the rule of success counts: "" after any step, SuccessLast after the
-	// last one only, SuccessPlan after the last step of each plan.
+	// last one only, SuccessPlan after the last step of each plan. Judge is the rule; its
+	// zero value is the upstream rule of the task.
 	Success   string       `json:"success_rule,omitempty"`
 	Judge     success.Rule `json:"judge,omitzero"`
 	Collision string       `json:"collision,omitempty"` // Swept: Two-Room stops the agent's disc along its path
@@ -243,6 +244,7 @@ var Settings = []Setting{
 	{Name: "manifest", Say: "manifest %s", Zero: "none", Field: func(r *Rules) any { return &r.Manifest }},
 	{Name: "precision", Of: OfPlanners, Say: "planned in %s", Field: func(r *Rules) any { return &r.Precision }},
 	{Name: "success_rule", Key: "success.when", Words: []string{SuccessLast, SuccessPlan}, Zero: "any", Renames: true, Pair: true, Say: "success after %s step", Field: func(r *Rules) any { return &r.Success }},
+	{Name: "judge", Zero: success.Upstream, Renames: true, Pair: true, Say: "success: %s", Field: func(r *Rules) any { return &r.Judge }},
 	{Name: "collision", Key: "physics.collision", Task: "tworoom", Words: []string{Swept}, Zero: "official", Renames: true, Pair: true, Say: "%s collisions", Field: func(r *Rules) any { return &r.Collision }},
 	{Name: "substeps", Key: "physics.substeps", Task: "reacher", Words: []string{AllSubsteps}, Zero: "first", Renames: true, Pair: true, Say: "physics steps until the %s goal", Field: func(r *Rules) any { return &r.Substeps }},
 	{Name: "origin", Words: []string{"collected", "given", "published"}, Say: "data %s", Field: func(r *Rules) any { return &r.Origin }},

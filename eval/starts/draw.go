@@ -11,6 +11,7 @@ import (
 const (
 	RowUniform      = "row-uniform"      // every candidate is equally likely
 	EpisodeBalanced = "episode-balanced" // as many starts from each episode as possible
+	EpisodeUniform  = "episode-uniform"  // an episode, then one of its candidates, with replacement
 	Permutation     = "permutation"      // the first ones of a permutation of all candidates
 
 	Full     = "full"      // all candidates
@@ -19,7 +20,7 @@ const (
 
 // Samplings and Pools list the valid values of a Draw.
 var (
-	Samplings = []string{RowUniform, EpisodeBalanced, Permutation}
+	Samplings = []string{RowUniform, EpisodeBalanced, EpisodeUniform, Permutation}
 	Pools     = []string{Full, MinusOne}
 )
 
@@ -61,6 +62,16 @@ func (t Table) Draw(candidates []int, d Draw) ([]int, error) {
 		rows = Order(pool, d.Seed)[:d.N]
 	case RowUniform:
 		rows = pick(pool, numpy.New(d.Seed).Choice(int64(len(pool)), int64(d.N)))
+	case EpisodeUniform:
+		groups, err := t.groups(pool)
+		if err != nil {
+			return nil, err
+		}
+		r := numpy.New(d.Seed)
+		for range d.N {
+			g := groups[r.Integers(0, int64(len(groups)))]
+			rows = append(rows, pool[g.first+int(r.Integers(0, int64(g.count)))])
+		}
 	default:
 		if rows, err = t.balanced(pool, d); err != nil {
 			return nil, err
