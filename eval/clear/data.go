@@ -23,43 +23,75 @@ func has(src dataset.Source, name string) bool {
 	return err == nil
 }
 
-// integer reads a number of a column of integers.
-func integer(src dataset.Source, column string, row int) (int64, error) {
+// hasIndex reports whether src has a column of one number a row.
+func hasIndex(src dataset.Source, name string) bool {
+	c, err := dataset.FindColumn(src, name)
+	return err == nil && c.Width == 1
+}
+
+// integer returns a number of a column of integers.
+func integer(v float64, column string, row int) (int64, error) {
+	if v != float64(int64(v)) {
+		return 0, fmt.Errorf("row %d of the column %s is %g (hint: integers are expected)", row, column, v)
+	}
+	return int64(v), nil
+}
+
+// integerAt reads a number of a column of integers.
+func integerAt(src dataset.Source, column string, row int) (int64, error) {
 	v, err := src.Read(column, row, row+1)
 	if err != nil {
 		return 0, err
 	}
-	if len(v) != 1 || v[0] != float64(int64(v[0])) {
-		return 0, fmt.Errorf("row %d of the column %s is %v (hint: one integer a row is expected)", row, column, v)
-	}
-	return int64(v[0]), nil
+	return integer(v[0], column, row)
 }
 
 // idColumn returns the column with the ids of episodes: the preferred one, another one,
 // or "" if the data set has none.
 func idColumn(src dataset.Source, preferred string) string {
 	for _, name := range append([]string{preferred}, idColumns...) {
-		if has(src, name) {
+		if hasIndex(src, name) {
 			return name
 		}
 	}
 	return ""
 }
 
+// maxRows bounds the rows of a data set whose starts are listed: 1 GiB of row indices. A
+// small file can declare any number of rows.
+const maxRows = 1 << 27
+
 // Table returns the episodes of a data set for the draw of starts, in the order of their
 // rows. Their ids are those of column or, if the data set does not have it, of
-// episode_idx or ep_idx. Without any of them, the ids are 0, 1, ...
+// episode_idx or ep_idx. Without any of them, the ids are 0, 1, ... Episodes that overlap
+// and more than 2^27 rows are errors.
 func Table(src dataset.Source, column string) (starts.Table, error) {
 	eps := slices.Clone(src.Episodes())
 	slices.SortFunc(eps, func(a, b dataset.Episode) int { return cmp.Compare(a.Offset, b.Offset) })
 	column = idColumn(src, column)
 	var t starts.Table
+	if src.Rows() > maxRows {
+		return t, fmt.Errorf("starts of a data set of %d rows (hint: at most %d rows are supported)", src.Rows(), maxRows)
+	}
+	var ids []float64 // of rows from first
+	first, end := 0, 0
 	for _, e := range eps {
+		if e.Offset < end {
+			return t, fmt.Errorf("the episode at row %d begins before the one before it ends, at row %d (hint: the data set is damaged; fetch or make it again)", e.Offset, end)
+		}
+		end = e.Offset + e.Len
 		t.Lengths, t.Offsets = append(t.Lengths, e.Len), append(t.Offsets, e.Offset)
 		if column == "" {
 			continue
 		}
-		id, err := integer(src, column, e.Offset)
+		if e.Offset >= first+len(ids) {
+			first = e.Offset
+			var err error
+			if ids, err = src.Read(column, first, min(first+chunkRows, src.Rows())); err != nil {
+				return t, fmt.Errorf("ids of the episodes: %w", err)
+			}
+		}
+		id, err := integer(ids[e.Offset-first], column, e.Offset)
 		if err != nil {
 			return t, fmt.Errorf("ids of the episodes: %w", err)
 		}
@@ -119,7 +151,7 @@ func (m *Manifest) checkFile(src dataset.Source, path string) error {
 	if print != m.Fingerprint {
 		return fmt.Errorf("the manifest is for %.80q with the %s %.12q, and %s has %.12q (hint: evaluate on that file; --other-data takes the same rows of this one)", m.File, m.Kind, m.Fingerprint, path, print)
 	}
-	if !has(src, m.IDColumn) {
+	if !hasIndex(src, m.IDColumn) {
 		return fmt.Errorf("the manifest takes ids from the column %s, which %s does not have (hint: fetch the manifest again)", m.IDColumn, path)
 	}
 	return nil
@@ -142,13 +174,13 @@ func checkPair(src dataset.Source, p Pair, episode int, ids string) error {
 		return nil
 	}
 	for _, row := range []int{p.StartRow, p.GoalRow} {
-		if id, err := integer(src, ids, row); err != nil || id != p.Episode {
+		if id, err := integerAt(src, ids, row); err != nil || id != p.Episode {
 			return cmp.Or(err, fmt.Errorf("row %d is in the episode %d, not %d", row, id, p.Episode))
 		}
-		if !has(src, stepColumn) {
+		if !hasIndex(src, stepColumn) {
 			continue
 		}
-		if step, err := integer(src, stepColumn, row); err != nil || step != int64(row-e.Offset) {
+		if step, err := integerAt(src, stepColumn, row); err != nil || step != int64(row-e.Offset) {
 			return cmp.Or(err, fmt.Errorf("row %d has the step %d, not %d", row, step, row-e.Offset))
 		}
 	}

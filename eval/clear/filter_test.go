@@ -112,6 +112,16 @@ func TestTable(t *testing.T) {
 	if _, err := Table(src, ""); err == nil {
 		t.Error("an id of 0.5 is accepted")
 	}
+	src.episodes[1].Offset--
+	if _, err := Table(src, ""); err == nil || !strings.Contains(err.Error(), "begins before") {
+		t.Errorf("overlapping episodes: %v", err)
+	}
+	src.episodes[1].Offset++
+	src.episodes[3].Len = maxRows
+	if _, err := Table(src, ""); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("too many rows: %v", err)
+	}
+	src.episodes[3].Len = 21
 	delete(src.widths, "ep_idx")
 	slices.Reverse(src.episodes)
 	table, err := Table(src, "ep_idx")

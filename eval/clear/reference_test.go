@@ -20,6 +20,10 @@ func TestReference(t *testing.T) {
 	own := "testdata/reference/protocols"
 	folders := []string{own}
 	if dir := os.Getenv("SCALEWM_REFERENCE_DIR"); dir != "" {
+		// A relative path may also count from the folder of the repository.
+		if _, err := os.Stat(dir); err != nil && !filepath.IsAbs(dir) {
+			dir = filepath.Join("../..", dir)
+		}
 		// First, so that its files have the plain names if there are two of a name.
 		folders = []string{filepath.Join(dir, "protocols"), own}
 	}
