@@ -37,3 +37,6 @@ func Floor(row envs.Row) (*disc.Geometry, error) {
 	}
 	return newLook(v, values).disc, nil
 }
+
+// Floor returns the current floor for package disc.
+func (e *env) Floor() *disc.Geometry { return e.s.look.disc }

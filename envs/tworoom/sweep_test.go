@@ -1,14 +1,40 @@
 package tworoom
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"scalewm/envs"
+	"scalewm/envs/envtest"
 	"scalewm/envs/tworoom/disc"
 )
+
+// sweptWorld is a world with swept collisions under its own name.
+type sweptWorld struct {
+	*env
+	spec *envs.Spec
+}
+
+func (w sweptWorld) Spec() *envs.Spec { return w.spec }
+
+func TestSweptConformance(t *testing.T) {
+	own := *spec
+	own.Name, own.Switches = "tworoom-swept", spec.Switches[:1]
+	lookup, err := envs.Lookup(spec.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	envs.Register(envs.Task{Spec: &own, Policy: lookup.Policy, New: func(o envs.Options) (envs.Env, error) {
+		with := envs.Options{collision: swept}
+		maps.Copy(with, o)
+		e, err := newEnv(with)
+		return sweptWorld{e, &own}, err
+	}})
+	envtest.Run(t, own.Name)
+}
 
 // The default of the switch is not recorded, so that data sets without it stay equal.
 func TestCollisionIsImplied(t *testing.T) {
@@ -67,7 +93,7 @@ func TestFloorOfARow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(floor.Solids(), e.s.look.disc.Solids()) || !slices.Equal(floor.ClearDoors(), e.s.look.disc.ClearDoors()) {
+		if !slices.Equal(floor.Solids(), e.Floor().Solids()) || !slices.Equal(floor.ClearDoors(), e.Floor().ClearDoors()) {
 			t.Fatalf("floor %v of %v", floor.Solids(), row)
 		}
 		for range 40 {
