@@ -13,7 +13,7 @@ import (
 var families = map[string]func(t *testing.T, path string){}
 
 // TestReference compares the rules of protocols with values of CLEAR-LeWM at ab8849c:
-// committed ones, which testdata/reference.py makes, and those of the folder protocols
+// committed ones, which testdata/reference.py and reference_rules.py make, and those of the folder protocols
 // of SCALEWM_REFERENCE_DIR. Each file is a subtest, named after it. A file's family is
 // its name up to the first _ or dot.
 func TestReference(t *testing.T) {
