@@ -14,8 +14,8 @@ const (
 	swept     = "swept"
 )
 
-// sweep is collide for collision=swept. The rule computes in float64; the position that it
-// leaves is float32, like every position.
+// sweep is collide for collision=swept. The rule computes in float64. Its result is rounded to
+// float32, like every position.
 func (l *look) sweep(from, next point) point {
 	end, _ := l.disc.Move(from.wide(), next.wide())
 	return point{float32(end[0]), float32(end[1])}

@@ -2,16 +2,16 @@ package disc
 
 import "math"
 
-// hit is the first contact of a moving disc with a wall: the fraction of the move that is
-// left behind, and the direction in which the wall pushes.
+// hit is the first contact of a moving disc with a wall: the fraction of the move before it,
+// and the outward normal of the wall.
 type hit struct {
 	time   float64
 	normal Point
 }
 
-// Move returns where a disc stops that is sent from one point towards another, and how many
-// contacts it has on the way. At each contact it stops a little in front of the wall and
-// continues with the part of the move that is along the wall.
+// Move moves a disc from one point towards another. It returns where the disc stops and the
+// number of contacts. At each contact the disc stops a little in front of the wall and continues
+// with the part of the move that is along the wall. After four contacts it stops.
 func (g *Geometry) Move(from, to Point) (end Point, contacts int) {
 	at := g.inside(from)
 	rest := sub(g.inside(to), at)
@@ -135,8 +135,8 @@ func circleEntry(from, delta, centre Point, radius float64) (hit, bool) {
 	return hit{}, false
 }
 
-// inward reports whether a hit is one: at the start of a move only if the move goes into the
-// wall.
+// inward reports whether a hit counts. One at the start of a move counts only if the move goes
+// into the wall.
 func (h hit) inward(delta Point) bool { return h.time > epsilon || dot(delta, h.normal) < -epsilon }
 
 // add returns p + t·d.
