@@ -321,3 +321,17 @@ func BenchmarkStep(b *testing.B) {
 		})
 	}
 }
+
+// What a row has no valid column for is absent. The values are compared in eval/clear.
+func TestDistancesOfIncompleteRows(t *testing.T) {
+	for _, c := range []struct {
+		task string
+		now  envs.Row
+		want int
+	}{{"cube", good["cube"], 3}, {"cube", envs.Row{"privileged_block_0_pos": {0, 0, 0}}, 1}, {"reacher", envs.Row{"qpos": {0, 0}}, 3}, {"reacher", good["reacher"], 4},
+		{"tworoom", envs.Row{"state": {math.NaN(), 0}}, 0}, {"pointmaze", good["pointmaze"], 0}, {"pendulum", nil, 0}} {
+		if got := Distances(c.task, c.now, good[c.task]); len(got) != c.want {
+			t.Errorf("%s, %v: %v", c.task, c.now, got)
+		}
+	}
+}
