@@ -134,6 +134,10 @@ func (j Job) Spec(i int) results.Spec {
 	}
 	s.Rules = j.Rules.Of(s.Solver, a.Plans()).Short()
 	s.Pool, s.Manifest = set.Pool, set.Manifest
+	if strings.HasPrefix(s.Protocol, clearPrefix) && s.Manifest == "" {
+		name := results.ProtocolOf(s.Protocol)
+		s.Protocol = name + results.OwnPairs + s.Protocol[len(name):]
+	}
 	if !a.Plans() {
 		return s
 	}
@@ -149,6 +153,9 @@ func (j Job) Spec(i int) results.Spec {
 	}
 	return s
 }
+
+// clearPrefix begins the names of the protocols of CLEAR-LeWM.
+const clearPrefix = "clear-"
 
 // scaler returns the mean and standard deviation that turn planned z-scores into the
 // task's actions, and a note for the user if they are not the obvious ones.

@@ -23,7 +23,7 @@ type Settings struct {
 	Main   *Settings
 	Varied []string
 	value  values
-	// protocol is the name of the protocol of the cells, without results.Changed. Cells with
+	// protocol is the name of the protocol of the cells, as readers see it. Cells with
 	// equal values may have other names; the first in alphabetical order is kept.
 	protocol string
 }
@@ -112,7 +112,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	var order []said
 	for _, c := range cells {
 		v := valuesOf(c)
-		order = append(order, said{v, c.ID, v.text(), strings.TrimSuffix(c.Spec.Protocol, results.Changed)})
+		order = append(order, said{v, c.ID, v.text(), results.ProtocolTitle(c.Spec.Protocol)})
 	}
 	// Cells with the most settings come first. The order is total, so the result does not
 	// depend on the order of the cells, and cells with few settings find all candidates.

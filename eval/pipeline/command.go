@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"scalewm/eval/protocol"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -28,7 +29,7 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 			continue
 		}
 		backend, _, _ := strings.Cut(strings.ReplaceAll(x.Result.Device, "/", " "), " ")
-		for flag, value := range map[string]string{"--device": backend, "--precision": x.Spec.Precision, "--protocol": x.Spec.Protocol, "--episodes": strconv.Itoa(x.Spec.Episodes)} {
+		for flag, value := range map[string]string{"--device": backend, "--precision": x.Spec.Precision, "--protocol": protocolFlags(x.Spec), "--episodes": strconv.Itoa(x.Spec.Episodes)} {
 			if values[flag] == nil {
 				values[flag] = map[string]bool{}
 			}
@@ -67,13 +68,34 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 		if len(seeds) > 0 && !has("--seeds") {
 			command = append(command, "--seeds", strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Sorted(maps.Keys(seeds))), " ", ","), "[]"))
 		}
-		// A folder has one protocol.
+		// A folder has one protocol of training, which another protocol may not have.
 		if _, protocol, other := strings.Cut(" "+flags, " --protocol "); other {
 			protocol, _, _ = strings.Cut(protocol, " ")
 			out = filepath.Join(dir, protocol)
 		}
 		return strings.Join(append(command, flags, "--out", Quote(out)), " ")
 	}
+}
+
+// protocolFlags returns the value of --protocol and the flags after it that give the rules
+// of a cell. A protocol that is not built in is the file of its name.
+func protocolFlags(s results.Spec) string {
+	name := results.ProtocolOf(s.Protocol)
+	d, err := protocol.Load(name)
+	if err != nil {
+		return name + ".toml"
+	}
+	of := d.For(s.Task)
+	for _, x := range results.Settings {
+		switch v := x.Value(s.Rules); {
+		case x.Flag == "" || !x.Renames || v == x.Value(of):
+		case x.Bool():
+			name += " --" + x.Flag
+		default:
+			name += fmt.Sprintf(" --%s %s", x.Flag, v)
+		}
+	}
+	return name
 }
 
 // presetOf returns the preset of a results folder: by name if it is a built-in one, else by

@@ -25,7 +25,7 @@ func (c *Contents) Origin() Origin {
 	var o Origin
 	protocols, devices, data, versions, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[SetHash]bool{}
 	for _, x := range c.Cells {
-		protocols[x.Spec.Protocol], devices[x.Result.Device], data[x.Spec.Data] = true, true, true
+		protocols[ProtocolTitle(x.Spec.Protocol)], devices[x.Result.Device], data[x.Spec.Data] = true, true, true
 		hashes[SetHash{x.Spec.Task, x.Spec.Set, x.Spec.SetHash}] = true
 		o.Cells++
 		o.Episodes += len(x.Result.Rows)

@@ -70,8 +70,11 @@ type Rules struct {
 const (
 	Paper  = "paper"
 	Strict = "strict"
-	// Changed follows the name of a protocol whose rules were changed by flags.
-	Changed = "+changed"
+	// Changed follows the name of a protocol whose rules were changed by flags. OwnPairs
+	// follows the name of one of CLEAR-LeWM, whose published results are on its manifests, if
+	// the starts were drawn here.
+	Changed  = "+changed"
+	OwnPairs = "+own-pairs"
 
 	SplitAll         = "all"
 	SplitHeldOut     = "held-out"
@@ -155,6 +158,21 @@ func (r Rules) For(task string) Rules {
 		}
 	}
 	return r
+}
+
+// ProtocolOf returns the protocol in the name of a cell's protocol, without marks.
+func ProtocolOf(name string) string {
+	name, _, _ = strings.Cut(name, "+")
+	return name
+}
+
+// ProtocolTitle returns the name of a cell's protocol for readers, without Changed: what was
+// changed follows from the settings.
+func ProtocolTitle(name string) string {
+	if strings.Contains(name, OwnPairs) {
+		return ProtocolOf(name) + " (own pairs)"
+	}
+	return ProtocolOf(name)
 }
 
 // HeldOut reports whether starts are drawn from held-out episodes only.
