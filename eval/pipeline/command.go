@@ -78,7 +78,8 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 }
 
 // protocolFlags returns the value of --protocol and the flags after it that give the rules
-// of a cell. A protocol that is not built in is the file of its name.
+// of a cell. A protocol that is not built in is the file of its name. Numbers that a cell
+// does not state are left out.
 func protocolFlags(s results.Spec) string {
 	name := results.ProtocolOf(s.Protocol)
 	d, err := protocol.Load(name)
@@ -88,7 +89,7 @@ func protocolFlags(s results.Spec) string {
 	of := d.For(s.Task)
 	for _, x := range results.Settings {
 		switch v := x.Value(s.Rules); {
-		case x.Flag == "" || !x.Renames || v == x.Value(of):
+		case x.Flag == "" || !x.Renames || v == x.Value(of) || v == "0":
 		case x.Bool():
 			name += " --" + x.Flag
 		default:
