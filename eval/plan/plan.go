@@ -45,8 +45,7 @@ type Problem struct {
 	Cost                     Cost
 	Noise                    Noise
 	// Init is the initial mean, E x W. If it is not given the initial mean is zero,
-	// the data set's mean action. Evaluations execute a plan completely, so that no
-	// rest of it could serve as the next Init.
+	// the data set's mean action.
 	Init device.Mat
 	// Low and High are the bounds of one action, in z-scored space (Clip.Bounds), to
 	// which iCEM clips candidates. They are repeated over the width. nil means no

@@ -43,7 +43,7 @@ class Observation(NamedTuple):
 
 def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.PathLike[str], *, name: str, weights: str | None = None,
              train_seed: int = 0, kind: str | None = None, proposal: Any = None, frame_size: int | None = None, actions: Any = None,
-             solver: str | Iterable[str] = "cem", tier: str | Iterable[str] = "all", sets: str | Iterable[str] = "all", episodes: int = 100,
+             solver: str | Iterable[str] | None = None, tier: str | Iterable[str] | None = None, sets: str | Iterable[str] | None = None, episodes: int | None = None,
              batch: int = 0, workers: int = 0, fresh: bool = False, progress: Callable[[int, int, str], object] | None = None,
              **rules: Any) -> dict[str, Any]:  # fmt: skip
     """Evaluates an object on a task's data set and writes cells of `scalewm eval` to the results folder `out`.
@@ -72,7 +72,8 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
         name: name of the model in tables.
         weights: SHA-256 that identifies model and proposal; default `state_hash(model, proposal)`.
         actions: (mean, deviation) of the actions in the model's training data; default the data set's.
-        solver, tier, sets: a name or a list of names.
+        solver, tier, sets: a name or a list of names; default the protocol's, or "cem", "all" and "all".
+        episodes: number of each set; default the protocol's, or 100.
         progress: function progress(done, total, note), called during the evaluation.
         rules: settings of `scalewm eval`, for example protocol="strict", temperature=0.5 or
             planner_noise=1, with the defaults of the flags.
@@ -102,14 +103,16 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
         raise TypeError("the size of the model's frames is unknown (hint: frame_size=224, or an attribute of the model)")
-    integers = {"train_seed": train_seed, "frame_size": frame_size, "episodes": episodes, "batch": batch, "workers": workers}
+    integers = {"train_seed": train_seed, "frame_size": frame_size, "episodes": 0 if episodes is None else episodes, "batch": batch, "workers": workers}
     texts = {"name": name, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
     integers, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((integers, operator.index), (texts, os.fsdecode)))
+    if episodes is not None and integers["episodes"] < 1:
+        raise Error(f"evaluate: episodes={episodes}: a set has at least one")
     rules = {what: _argument(what, x, _word) for what, x in rules.items()}
-    lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items()}
+    lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items() if x is not None}
     kind, external, shape = _external(kind, model, proposal, integers["frame_size"])
     mean, std = map(_floats, (None, None) if actions is None else actions)
-    code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None, **({"acts": True} if acts else {}))
+    code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=None if rules.get("protocol", "paper") == "paper" else (mean, std), **({"acts": True} if acts else {}))
     says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": integers.pop("train_seed"), "kind": kind, "acts": acts,
             "proposal": proposal is not None, "frame_size": integers.pop("frame_size"), "action_mean": mean, "action_std": std, **shape}  # fmt: skip
     # From here on the evaluation runs in the library, and this loop answers its questions.

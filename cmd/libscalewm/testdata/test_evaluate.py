@@ -217,6 +217,19 @@ class TestEvaluate(unittest.TestCase):
             self.evaluate(Breaks(), sets="s101,s102", episodes=64)
         self.assertEqual(len(list(self.out.glob("cells/*.run.json"))), 1)
 
+    def test_protocols(self):
+        """What is not given is the protocol's: its seed, number of episodes, solver and tier."""
+        self.evaluate(Walk(), protocol="gc-idm", sets=None, tier=None, episodes=None)
+        self.evaluate(Dot(), protocol="lewm-code", sets=None, tier="10/3/2", episodes=2, execute=1, warm_start=True)
+        cells = self.cells()
+        policy, world = cells["policy", ""]["spec"], cells["world", "cem"]["spec"]
+        want = {"protocol": "gc-idm", "set": "s42", "episodes": 200, "act": "step"}
+        self.assertEqual({name: policy.get(name) for name in want}, want)
+        want = {"protocol": "lewm-code+changed", "set": "s42", "episodes": 2, "replan": 1, "warm_start": True, "tier": "T5"}
+        self.assertEqual({name: world.get(name) for name in want}, want)
+        for row in cells["world", "cem"]["result"]["rows"]:
+            self.assertEqual(row["replans"], -(-row["steps"] // 5))
+
     def test_settings_are_keywords(self):
         self.evaluate(Dot(), solver="mppi", planner_noise=np.int64(1), action_clip=np.True_, temperature=0.5, pool="full")
         (cell,) = self.cells().values()
@@ -436,7 +449,7 @@ class M(Base):
             ("not a model of kind cost .hint", TypeError, {"kind": "cost"}),
             (r"tier=5 \(hint: a text", TypeError, {"tier": 5}),
             ("sets=", TypeError, {"sets": [101]}),
-            ("solver=None", TypeError, {"solver": None}),
+            ("solver=7", TypeError, {"solver": 7}),
             ("episodes='2'", TypeError, {"episodes": "2"}),
             ("workers=1.5", TypeError, {"workers": 1.5}),
             ("train_seed=", TypeError, {"train_seed": "a"}),
