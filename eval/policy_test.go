@@ -148,6 +148,24 @@ func TestRecordedActions(t *testing.T) {
 	}
 }
 
+// As in DINO-WM's evaluation of Push-T, a goal that is found by executing the recorded actions
+// is met after exactly these actions, also where success counts at the ends of plans only.
+func TestReplayedGoalsAreMet(t *testing.T) {
+	task, err := envs.Lookup("pusht")
+	must(t, err)
+	r := rules(results.Paper)
+	r.GoalSource, r.Frames, r.Success = results.Replayed, results.Drawn, results.SuccessPlan
+	d, err := NewData(collected(t, "pusht", 6), task, r)
+	must(t, err)
+	j, p := policyJob(t, d, 10, "s101")
+	actRecorded(t, j, p, 25)
+	for i, row := range run(t, j)[0].Rows {
+		if !row.Success || row.Steps != 25 || row.Replans != 1 {
+			t.Errorf("episode %d: %+v", i, row)
+		}
+	}
+}
+
 // A policy sees the step, the steps left, its last executed action, and a goal that is the
 // same in all calls of an episode. Reset comes first.
 func TestObservation(t *testing.T) {
