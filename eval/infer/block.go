@@ -44,6 +44,9 @@ type Block struct {
 	sides    map[results.Arm]*Side // each with all training seeds of its arm
 }
 
+// Published reports whether the block may be compared with published numbers.
+func (b *Block) Published() bool { return b.settings.Published() }
+
 // Tier is a compute budget of the planner.
 type Tier struct {
 	Name                           string
@@ -73,7 +76,8 @@ type slot struct {
 	tier, set string
 }
 
-// blocksOf arranges cells in blocks, ordered by task, solver and settings. Each
+// blocksOf arranges cells in blocks, ordered by task, solver and settings, of which those
+// that are comparable with published numbers come first. Each
 // combination of task, table and settings that has cells of a planning method becomes a
 // block. Cells of random actions and policies have no solver; each is added to all
 // blocks whose settings it agrees with. It returns an error if two cells belong to the
@@ -85,8 +89,14 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 			by[p.Settings] = &Block{Place: Place{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]results.Cell{}}
 		}
 	}
+	last := func(b *Block) int {
+		if b.Published() {
+			return 0
+		}
+		return 1
+	}
 	blocks := slices.SortedFunc(maps.Values(by), func(a, b *Block) int {
-		return cmp.Or(results.CompareTasks(a.Task, b.Task), strings.Compare(a.Solver, b.Solver), strings.Compare(a.Settings, b.Settings))
+		return cmp.Or(results.CompareTasks(a.Task, b.Task), strings.Compare(a.Solver, b.Solver), last(a)-last(b), strings.Compare(a.Settings, b.Settings))
 	})
 	for _, b := range blocks {
 		if main := by[b.settings.Main]; main != nil {
@@ -277,8 +287,8 @@ func (t *Table) ofTrained(b *Block, a Trained) {
 	}
 }
 
-// overSeeds returns the mean of an arm's success over its training seeds, and their
-// standard deviation. Its N counts seeds. The rates by set in its Score are those of
+// overSeeds returns the mean of an arm's success over its training seeds, their standard
+// deviation and Student's interval. Its N counts seeds. The rates by set in its Score are those of
 // the first seed; the curve of solved episodes is averaged.
 func overSeeds(of []*Number) Number {
 	var x []float64
@@ -298,7 +308,7 @@ func overSeeds(of []*Number) Number {
 		sum.Solved[k] /= float64(len(of))
 	}
 	sum.Mean, sum.SD = stats.MeanSD(x)
-	return Number{What: Success, Place: of[0].Place, Of: of[0].Of, Value: some(sum.Mean), SD: some(sum.SD), N: len(x), Unit: "training seed", From: union(from...), How: &sum}
+	return Number{What: Success, Place: of[0].Place, Of: of[0].Of, From: union(from...), How: &sum}.overSeeds(x)
 }
 
 // ids returns the ids of cells.

@@ -9,6 +9,7 @@ import (
 
 	"scalewm/dataset/parallel"
 	"scalewm/eval/results"
+	"scalewm/eval/words"
 )
 
 // ErrNothing is returned, wrapped, if a folder has no cell of a method that plans.
@@ -45,6 +46,11 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	if len(t.Blocks) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
+	for _, p := range placed {
+		if p.Table == "" && !slices.ContainsFunc(t.Blocks, func(b *Block) bool { return p.Settings.Joins(b.settings) }) {
+			t.Warnings = append(t.Warnings, fmt.Sprintf("%s: %s is left out, since no search has its settings (%s)", words.Task(p.Spec.Task), words.Arm(p.Arm), p.Settings.value.words(func(setKey) bool { return true })))
+		}
+	}
 	if t.Baseline, err = baselineOf(ArmsOf(t.Blocks), o.Baseline); err != nil {
 		return nil, fmt.Errorf("report: --baseline: %w", err)
 	}
@@ -56,7 +62,9 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		t.success(b)
 		t.differences(b)
 		t.seedDifferences(b)
+		t.compute(b)
 	}
+	t.equalCompute(o)
 	for _, g := range t.Groups {
 		t.over(g, o)
 		t.seeds(g)
@@ -69,11 +77,14 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		t.predict(g)
 	}
 	t.publish()
-	// The claims compare SCALE, the method of the first one, with LeWM.
-	if arms := ArmsOf(t.Groups[0].Blocks); t.Baseline == paperBaseline && slices.Contains(arms, PaperClaims[0].A) {
-		t.Claims = t.findings(t.Groups[0])
+	// The claims compare SCALE, the method of the first one, with LeWM, under the paper's
+	// settings. Groups that have them are first.
+	paper := t.Groups[0].Published()
+	if arms := ArmsOf(paper.Blocks); t.Baseline == paperBaseline && slices.Contains(arms, PaperClaims[0].A) {
+		t.Claims = t.findings(paper)
 	}
 	t.check()
+	t.Warnings = distinct(t.Warnings)
 	// The sort is stable, so that numbers of one kind keep the order of the blocks.
 	slices.SortStableFunc(t.Numbers, func(a, b *Number) int { return strings.Compare(a.What, b.What) })
 	return t, nil

@@ -44,7 +44,7 @@ func (t *Table) check() {
 	t.Checks = []Check{
 		checkRender(t.Gates),
 		unique(blocks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *Block, s results.Spec) (string, string) {
-			return strings.TrimSpace(fmt.Sprintf("%s %s of %s, protocol %s %s", s.Task, s.Set, words.Count(s.Episodes, "episode"), s.Protocol, s.Pool)), s.SetHash
+			return fmt.Sprintf("%s %s of %s, protocol %s", s.Task, s.Set, words.Count(s.Episodes, "episode"), s.Protocol+starts(s)), s.SetHash
 		}),
 		unique(blocks, "Same data", "every cell of a task was evaluated on the same data", func(_ *Block, s results.Spec) (string, string) { return s.Task, s.Data }),
 		unique(blocks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *Block, s results.Spec) (string, string) {
@@ -60,6 +60,17 @@ func (t *Table) check() {
 		noNaN(blocks),
 	}
 	t.warn()
+}
+
+// starts describes, for readers, the settings on which the episodes of a set depend, if
+// neither the name of the protocol implies them nor the paper has them.
+func starts(s results.Spec) (text string) {
+	for _, x := range results.Settings {
+		if v := x.Value(s.Rules); (strings.HasPrefix(x.Key, "starts.") || x.Key == "goal.offset") && v != x.Value(results.Published()) && v != x.Implied(s.Protocol) {
+			text += ", " + fmt.Sprintf(x.Say, v)
+		}
+	}
+	return text
 }
 
 // unique checks that cells with the same key have the same value. The function of
@@ -411,7 +422,7 @@ func (t *Table) warn() {
 	if len(t.Clips) == 0 {
 		add("no clips were found to watch")
 	}
-	t.Warnings = append(t.Warnings, distinct(out)...)
+	t.Warnings = append(t.Warnings, out...)
 }
 
 // needed reports whether a method is needed to judge the methods in there: one of them

@@ -25,11 +25,12 @@ const (
 // field describes one field of a cell or of its rows. Its values are texts; the empty text
 // means that the cell does not have the field, and agrees with every value.
 type field struct {
-	name string // in CSV, and in the JSON of a spec
-	role role
-	of   func(c results.Cell, r results.Row) string
-	pair bool // outcomes may be paired only if they have equal values
-	plan bool // of planners; other arms do not have it
+	name   string // in CSV, and in the JSON of a spec
+	role   role
+	of     func(c results.Cell, r results.Row) string
+	pair   bool // outcomes may be paired only if they have equal values
+	plan   bool // of planners; arms without a solver do not have it
+	policy bool // of planners, and of policies too
 	// protocol marks the settings that a protocol's name stands for.
 	protocol bool
 	// implied returns the value that the name of a protocol alone implies, "" for none.
@@ -117,14 +118,16 @@ const protocolName = "protocol"
 // rules returns the fields for the settings in results.Settings.
 func rules() (out []field) {
 	for _, s := range results.Settings {
-		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, format: s.Say,
+		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", policy: s.Of == results.OfPlanners || s.Of == results.OfPolicies, open: s.Open, usual: s.Usual, format: s.Say,
 			protocol: (s.Key != "" || s.Renames) && s.Usual == "" && !s.Open, implied: s.Implied,
 			of: func(c results.Cell, _ results.Row) string { return s.Value(c.Spec.Rules) }}
-		if s.Name == protocolName {
+		switch s.Name {
+		case protocolName:
 			f.role = ofName
-		}
-		if s.Name == "temperature" {
+		case "temperature":
 			f.of = temperature
+		case "act":
+			f.role = ofArm // only policies have it, and searches may be compared with both of its values
 		}
 		out = append(out, f)
 	}
@@ -147,19 +150,25 @@ func fieldNamed(name string) field {
 	return fields[slices.IndexFunc(fields, func(f field) bool { return f.name == name })]
 }
 
-// value returns a cell's value of the field, "" for fields of rows and for planner
-// settings of an arm that does not search.
+// value returns a cell's value of the field, "" for fields of rows and for settings that
+// its arm does not have.
 func (f field) value(c results.Cell) string {
-	if f.row || f.plan && c.Spec.Solver == "" {
+	if f.row || f.plan && c.Spec.Solver == "" && !(f.policy && isPolicy(c.Spec)) {
 		return ""
 	}
 	return f.of(c, results.Row{})
 }
 
+// isPolicy reports whether the arm of a cell is a policy: a model without a search.
+func isPolicy(s results.Spec) bool { return s.Solver == "" && s.Weights != "" }
+
 // words formats a value of a setting for readers.
 func (f field) words(value string) string {
 	if value == unknown {
 		return strings.ReplaceAll(f.name, "_", " ") + " unknown"
+	}
+	if value == "1" {
+		return strings.Replace(fmt.Sprintf(f.format, value), "1 blocks", "1 block", 1)
 	}
 	return fmt.Sprintf(f.format, short(value))
 }

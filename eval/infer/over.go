@@ -25,6 +25,12 @@ type Group struct {
 // Main returns the group's main blocks.
 func (g Group) Main() []*Block { return MainBlocks(g.Blocks) }
 
+// Published returns the group of those blocks that may be compared with published numbers.
+func (g Group) Published() Group {
+	g.Blocks = slices.DeleteFunc(slices.Clone(g.Blocks), func(b *Block) bool { return !b.Published() })
+	return g
+}
+
 // MainBlocks returns those of the blocks that are main blocks, which means they vary no
 // other.
 func MainBlocks(blocks []*Block) []*Block {

@@ -22,6 +22,7 @@
 //	settings.go     which cells belong together, and which blocks do
 //	place.go        the table, settings and arm of each cell of a folder
 //	block.go        the arms, tiers and sets of one task and solver, and their success
+//	compute.go      what arms compute, how fast they succeed, and differences at equal compute
 //	side.go, csv.go one side of a comparison, from cells or from a CSV file
 //	pairs.go        two sides: pairs, intervals, tests; adjust.go: families of them
 //	scores.go       statistics over evaluation sets

@@ -30,10 +30,13 @@ type Placed struct {
 // plans at the stock temperature is in both tables.
 func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	cells, notes = usable(cells)
-	type solver struct{ task, name string }
+	type solver struct {
+		task, name string
+		policy     bool // random actions have no settings that policies differ in
+	}
 	bySolver := map[solver][]results.Cell{}
 	for _, c := range cells {
-		s := solver{c.Spec.Task, c.Spec.Solver}
+		s := solver{c.Spec.Task, c.Spec.Solver, isPolicy(c.Spec)}
 		bySolver[s] = append(bySolver[s], c)
 	}
 	// Find the settings of each task and solver, and assign them to tables.
@@ -49,7 +52,7 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 			x.Table = results.StockMPPI
 		}
 		for _, x := range all {
-			t := solver{x.Task, x.Table}
+			t := solver{x.Task, x.Table, s.policy}
 			tables[t] = append(tables[t], x)
 		}
 	}
@@ -59,7 +62,7 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	// MPPI at the stock temperature varies MPPI at the chosen one.
 	for t, all := range tables {
 		for _, s := range all {
-			for _, o := range tables[solver{t.task, results.MPPI}] {
+			for _, o := range tables[solver{task: t.task, name: results.MPPI}] {
 				if t.name == results.StockMPPI && s.Main == nil && o.chosen() && o.Joins(s) {
 					s.Main, s.Varied = o, []string{temperatureKey.name}
 				}
@@ -115,7 +118,7 @@ func dropLessSpecific(placed []Placed) []Placed {
 // usable drops damaged cells. If an arm has a set of the same episodes under two names,
 // it keeps the shorter name (then the first in alphabetical order), since these
 // episodes would count twice. Of equal evaluations under two names of a protocol it keeps
-// the first name in alphabetical order.
+// the first name of compareNames.
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 	names := map[results.Spec]string{} // name of the set that is kept, by the rest of the spec
 	same := func(s results.Spec) results.Spec {
@@ -124,14 +127,13 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 		return s
 	}
 	protocols := map[results.Spec]string{} // name of the protocol that is kept, by the rest of the spec
-
 	for _, c := range cells {
 		k := same(c.Spec)
 		if old, ok := names[k]; !ok || cmp.Or(len(c.Spec.Set)-len(old), cmp.Compare(c.Spec.Set, old)) < 0 {
 			names[k] = c.Spec.Set
 		}
 		k = unnamed(c.Spec)
-		if old, ok := protocols[k]; !ok || c.Spec.Protocol < old {
+		if old, ok := protocols[k]; !ok || compareNames(c.Spec.Protocol, old) < 0 {
 			protocols[k] = c.Spec.Protocol
 		}
 	}
@@ -158,6 +160,7 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 // ones.
 func unnamed(s results.Spec) results.Spec {
 	s.Rules = s.Rules.Named("").Of(s.Solver, s.Weights != "")
+	s.Trained = "" // the weights identify the training
 	return s
 }
 
@@ -202,7 +205,8 @@ func nameArms(placed []Placed) {
 	for i := range placed {
 		placed[i].Arm = placed[i].Spec.Arm()
 	}
-	for _, hash := range []func(results.Spec) string{func(s results.Spec) string { return s.Weights }, func(s results.Spec) string { return cmp.Or(s.Code, "no-code") }} {
+	for _, hash := range []func(results.Spec) string{func(s results.Spec) string { return s.Weights }, func(s results.Spec) string { return cmp.Or(s.Code, "no-code") },
+		func(s results.Spec) string { return cmp.Or(s.Act, "plan") }} {
 		hashes := map[training]map[string]bool{}
 		of := func(p Placed) training { return training{p.Settings, p.Arm, p.Spec.TrainSeed} }
 		for _, p := range placed {

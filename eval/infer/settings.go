@@ -23,9 +23,34 @@ type Settings struct {
 	Main   *Settings
 	Varied []string
 	value  values
-	// protocol is the name of the protocol of the cells, as readers see it. Cells with
-	// equal values may have other names; the first in alphabetical order is kept.
+	// protocol is the name of the protocol of the cells, as readers see it; changed reports
+	// whether the cells' name says results.Changed. Cells with equal values may have several; the first of compareNames is
+	// kept.
 	protocol string
+	changed  bool
+}
+
+// compareNames orders names of protocols by how well they name their values: paper and
+// strict, whose values are fixed, others, and last those whose values were changed.
+func compareNames(a, b string) int {
+	rank := func(name string) int {
+		switch {
+		case name == results.Paper, name == results.Strict:
+			return 0
+		case strings.Contains(name, results.Changed):
+			return 2
+		}
+		return 1
+	}
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
+}
+
+// implies reports whether the name of s's protocol tells a reader how s differs from o in a
+// setting, so that its value need not be said. The name of a changed protocol does so only
+// next to settings under the unchanged one.
+func (s *Settings) implies(k setKey, o *Settings, all []*Settings) bool {
+	return k.name != apart && fieldNamed(k.name).protocol && o.protocol != s.protocol &&
+		(!s.changed || slices.ContainsFunc(all, func(x *Settings) bool { return x.protocol == s.protocol && !x.changed }))
 }
 
 // values maps settings to their values. A missing setting agrees with every value.
@@ -94,6 +119,19 @@ func (k setKey) compare(o setKey) int {
 	return cmp.Or(strings.Compare(k.name, o.name), strings.Compare(k.of, o.of))
 }
 
+// Published reports whether cells of s may be compared with published numbers: goals,
+// budget, planning, physics and the rule of success are the paper's. The protocols paper
+// and strict differ in starts, scaling and noise only, and both are.
+func (s *Settings) Published() bool {
+	for _, x := range results.Settings {
+		v := s.value[setKey{name: x.Name}]
+		if x.Renames && x.Implied(results.Paper) == "" && v != "" && v != x.Value(results.Published()) {
+			return false
+		}
+	}
+	return true
+}
+
 // Joins reports whether cells of s may be compared with those of o. It holds for random
 // actions, which have no planner settings, and any planner on the same data and starts.
 func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.agrees(o.value) }
@@ -112,12 +150,12 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	var order []said
 	for _, c := range cells {
 		v := valuesOf(c)
-		order = append(order, said{v, c.ID, v.text(), results.ProtocolTitle(c.Spec.Protocol)})
+		order = append(order, said{v, c.ID, v.text(), c.Spec.Protocol})
 	}
 	// Cells with the most settings come first. The order is total, so the result does not
 	// depend on the order of the cells, and cells with few settings find all candidates.
 	slices.SortFunc(order, func(a, b said) int {
-		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), strings.Compare(a.protocol, b.protocol), strings.Compare(a.id, b.id))
+		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), compareNames(a.protocol, b.protocol), strings.Compare(a.id, b.id))
 	})
 	of = map[string][]*Settings{}
 	for i, c := range order {
@@ -149,7 +187,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 				k, _ := v.conflict(near[0].value)
 				v[setKey{name: apart}] = k.of + " " + fieldNamed(k.name).words(v[k])
 			}
-			fits = []*Settings{{value: v, protocol: c.protocol}}
+			fits = []*Settings{{value: v, protocol: results.ProtocolTitle(c.protocol), changed: strings.Contains(c.protocol, results.Changed)}}
 			all = append(all, fits[0])
 		case !open:
 			fits = fits[:1]
@@ -195,7 +233,7 @@ func name(all []*Settings) {
 				return s.value[k] != usual
 			}
 			return slices.ContainsFunc(all, func(o *Settings) bool {
-				return o.value[k] != "" && o.value[k] != s.value[k] && !(f.protocol && o.protocol != s.protocol)
+				return o.value[k] != "" && o.value[k] != s.value[k] && !s.implies(k, o, all)
 			})
 		})
 		for _, o := range all {
@@ -329,11 +367,11 @@ func Groups(all []*Settings) (groups []SettingsGroup) {
 			}
 		}
 		// The group has the protocol of its members, as they agree in its values.
-		as := &Settings{value: v, protocol: all[g.Members[0]].protocol}
+		as := &Settings{value: v, protocol: all[g.Members[0]].protocol, changed: all[g.Members[0]].changed}
 		g.Name = as.words(all, func(k setKey) bool {
 			return slices.ContainsFunc(all, func(o *Settings) bool {
 				x := cmp.Or(o.value[k], "none")
-				return v[k] != "" && x != v[k] && slices.ContainsFunc(kinds, func(kind values) bool { return kind[k] == x }) && !(k.name != apart && fieldNamed(k.name).protocol && o.protocol != as.protocol)
+				return v[k] != "" && x != v[k] && slices.ContainsFunc(kinds, func(kind values) bool { return kind[k] == x }) && !as.implies(k, o, all)
 			})
 		})
 		groups = append(groups, g)

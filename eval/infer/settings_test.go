@@ -308,3 +308,37 @@ func TestPythonModelsAlone(t *testing.T) {
 		t.Errorf("%+v, %v, want two training seeds", n, err)
 	}
 }
+
+// Policies under several schedules belong to the searches with the same one. A policy that
+// acts at every step is another arm than one that acts once a plan, and both join the same
+// searches. Random actions join all of them, and no cell is dropped without a warning.
+func TestPoliciesUnderSchedules(t *testing.T) {
+	var cells []results.Cell
+	for i, s := range []struct {
+		method, tier, act string
+		replan, budget    int
+	}{{lewm, "T1", "", 0, 50}, {lewm, "T1", "", 1, 50}, {"mine", "", "", 0, 50}, {"mine", "", "", 1, 50}, {"mine", "", results.EachStep, 0, 50}, {random, "", "", 0, 50}, {"mine", "", "", 0, 100}} {
+		plan := p(s.method, s.tier)
+		c := results.Cell{ID: fmt.Sprint(i), Spec: resultstest.Spec(plan, 1), Result: resultstest.Result(plan, 5)}
+		if s.method == "mine" {
+			c.Spec.Solver, c.Spec.Tier, c.Spec.Python = "", "", results.PythonPolicy
+			c.Spec.Candidates, c.Spec.Iterations, c.Spec.Elites = 0, 0, 0
+		}
+		c.Spec.Replan, c.Spec.Act, c.Spec.Budget = s.replan, s.act, s.budget
+		cells = append(cells, c)
+	}
+	table, err := Infer(&results.Contents{Cells: cells}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, b := range table.Blocks {
+		got = append(got, fmt.Sprint(b.Settings, b.Names()))
+	}
+	if want := []string{"all blocks executed[lewm random mine@policy@plan mine@policy@step]", "1 block executed[lewm random mine@policy]"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := slices.IndexFunc(table.Warnings, func(w string) bool { return strings.Contains(w, "is left out") && strings.Contains(w, "100 steps") }); n < 0 {
+		t.Errorf("no warning of the policy with 100 steps: %q", table.Warnings)
+	}
+}

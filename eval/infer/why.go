@@ -211,8 +211,10 @@ func test(n *Number) *WhyTest {
 		if w.Name = "mean-of-" + n.Unit + "s"; n.Unit == "episode" {
 			w.Name = "mean-of-sets"
 		}
-		if n.Lo != nil {
+		if n.Lo != nil && n.N == how.N {
 			w.Interval = "wilson"
+		} else if n.Lo != nil {
+			w.Interval = "student"
 		}
 	case *SetTest:
 		w.Name, w.Interval = "wilcoxon-signed-rank-exact-sets", Bootstrap
