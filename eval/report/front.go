@@ -191,17 +191,27 @@ func (r *Report) tiles() (out []doc.Item) {
 
 // facts lists what was evaluated, when, and on which device.
 func (r *Report) facts() []doc.Item {
-	// The facts about sets and goals are those of the first block, unless settings differ.
+	// The facts about sets are those of the first block, unless settings differ.
 	b, o := r.Blocks[0], r.Origin
 	sets := fmt.Sprintf("%s of %s", words.Count(len(b.Sets), "set"), words.Count(b.Tiers[0].Episodes, "episode"))
 	if len(r.Groups) > 1 {
 		sets = fmt.Sprintf("%d different settings", len(r.Groups))
 	}
+	var goals []string
+	for _, b := range infer.MainBlocks(r.Blocks) {
+		goal := fmt.Sprintf("%d env steps ahead, %d steps allowed, horizon %s", b.Tiers[0].GoalOffset, b.Tiers[0].Budget, words.Count(b.Tiers[0].Horizon, "block"))
+		if !slices.Contains(goals, goal) {
+			goals = append(goals, goal)
+		}
+	}
 	out := []doc.Item{
 		{Name: "Protocol", Text: words.Listing(o.Protocols)},
 		{Name: "Evaluation", Text: fmt.Sprintf("%s, %s cells, %s episodes", sets, words.Thousands(o.Cells), words.Thousands(o.Episodes))},
-		{Name: "Goal", Text: fmt.Sprintf("%d env steps ahead, %d steps allowed, horizon %s", b.Tiers[0].GoalOffset, b.Tiers[0].Budget, words.Count(b.Tiers[0].Horizon, "block"))},
+		{Name: "Goal", Text: strings.Join(goals, "; ")},
 		{Name: "Device", Text: words.Listing(o.Devices)},
+	}
+	if seen := r.seen(); seen != "" {
+		out = append(out, doc.Item{Name: "Evaluated episodes", Text: seen})
 	}
 	if o.First != "" {
 		out = append(out, doc.Item{Name: "Evaluated", Text: words.When(o.First, o.Last)})

@@ -25,6 +25,8 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 		if g.Name != "" {
 			suffix, name = fmt.Sprintf("-%d", i+1), ", "+g.Name
 		}
+		all := g
+		g = g.Published() // only these are shown beside the paper
 		tasks, parts := infer.Tasks(g.Blocks), []doc.Part{r.crossTable(g)}
 		if i == 0 {
 			nav = "Beside the paper"
@@ -57,7 +59,7 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 		if parts = doc.Filled(parts...); len(parts) > 0 {
 			add("Beside the paper", "paper", nav, append([]doc.Part{doc.Text{Body: "The paper trains at full size and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, so compare the direction and order of effects, not the rates. The top of the page says what was trained."}}, parts...)...)
 		}
-		add("Over everything", "everything", "", r.setTestTable(g), r.setTestGaps(g), r.tallyTable(g), r.gainTable(g), r.aggregateTable(g))
+		add("Over everything", "everything", "", r.setTestTable(all), r.setTestGaps(g), r.tallyTable(all), r.gainTable(all), r.aggregateTable(all))
 	}
 	return out
 }
@@ -355,7 +357,7 @@ func (r *Report) setTestGaps(g infer.Group) doc.Text {
 			whose[what] = append(whose[what], name)
 		}
 	}
-	for _, p := range r.Where(infer.SetDiff, func(n *infer.Number) bool { return n.Source == infer.Authors }) {
+	for _, p := range r.Where(infer.SetDiff, func(n *infer.Number) bool { return n.Source == infer.Authors && len(g.Blocks) > 0 }) {
 		switch {
 		case !slices.Contains(infer.Tasks(g.Blocks), p.Task):
 			absent("Tasks", words.Task(p.Task))

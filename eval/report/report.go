@@ -18,6 +18,7 @@
 //	latents.go    the geometry of latents, and predictions
 //	leverage.go   what weighs in the planning cost
 //	task.go       one task and solver in detail
+//	speed.go      what success on a task costs, and how soon it comes
 //	robust.go     what the paper does not say
 //	claims.go     the paper's claims; checks.go: the checks, and how numbers are computed
 //	commands.go   the commands that would add to the folder

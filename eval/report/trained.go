@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"scalewm/eval/infer"
 	"scalewm/eval/report/doc"
@@ -74,6 +76,38 @@ func (r *Report) trainings() doc.Text {
 		t.Items = append(t.Items, doc.Item{Name: "The paper", Text: paper[:len(paper)-1]})
 	}
 	return t
+}
+
+// seen says how many of the evaluated episodes training has seen, by the protocols of
+// training and evaluation. Python models do not state theirs.
+func (r *Report) seen() string {
+	arms, order := map[string][]results.Arm{}, []string(nil)
+	for _, c := range r.Cells {
+		s := c.Spec
+		if s.Python != "" || s.Arm().Floor() {
+			continue
+		}
+		text := "training saw nearly all of them (trained under paper: %s)"
+		if cmp.Or(s.Trained, results.TrainingOf(s.Protocol)) == results.Strict {
+			if text = "training saw nine tenths of them (trained under strict: %s)"; s.HeldOut() {
+				text = "held out of training (%s)"
+			}
+		}
+		if arms[text] == nil {
+			order = append(order, text)
+		}
+		arms[text] = append(arms[text], s.Arm())
+	}
+	slices.Sort(order)
+	for i, text := range order {
+		slices.SortFunc(arms[text], results.CompareArms)
+		var names []string
+		for _, a := range slices.Compact(arms[text]) {
+			names = append(names, words.Arm(a))
+		}
+		order[i] = fmt.Sprintf(text, words.Listing(names))
+	}
+	return strings.Join(order, "; ")
 }
 
 // training describes a training and its data. What is unknown is said to be unknown.

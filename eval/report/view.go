@@ -70,9 +70,12 @@ func (v *view) published(row infer.Number) {
 }
 
 // both adds a row of ours and the published rows, which have no training seed and no
-// settings.
+// settings. Without cells under the paper's settings there are no published rows.
 func (v *view) both(row infer.Number) {
 	v.row(row)
+	if i := slices.IndexFunc(v.table.Groups, func(g infer.Group) bool { return g.Name == row.Settings }); i >= 0 && len(v.table.Groups[i].Published().Blocks) == 0 {
+		return
+	}
 	row.Settings, row.Seed = "", nil
 	v.published(row)
 }
