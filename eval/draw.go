@@ -165,6 +165,9 @@ func (d *Data) manifestSet(path string, b []byte) (Set, error) {
 			return Set{}, fmt.Errorf("its protocol %s %s, unlike --protocol %s (hint: clear-official, clear-moderate-0.8 or clear-strict-0.8; `scalewm protocols` prints them)", m.Protocol.Name, c.what, r.Protocol)
 		}
 	}
+	if len(m.Protocol.Ignored) > 0 {
+		return Set{}, fmt.Errorf("its protocol has the unknown key %.80q (hint: a manifest of another version; those of CLEAR-LeWM 0.5 to 0.9 can be read)", m.Protocol.Ignored[0])
+	}
 	file, ok := d.Source.(interface{ Path() string })
 	if !ok {
 		return Set{}, errors.New("a manifest needs a data set in an HDF5 file")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
@@ -131,6 +132,9 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 	var sets []eval.Set
 	for _, name := range names {
 		set, err := data.Set(name, n)
+		if err != nil && strings.HasSuffix(name, ".json") && !errors.Is(err, fs.ErrNotExist) {
+			err = Requestf("%w", err)
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -65,9 +65,9 @@ func (r *Report) factorGaps() doc.Text {
 			out.Items = append(out.Items, doc.Item{Text: r.reproduce(r.own(), flags)})
 		}
 	}
-	if all := r.Origin.Protocols; len(all) == 1 {
-		other := map[string][2]string{results.Paper: {"the strict protocol (held-out episodes)", results.Strict}, results.Strict: {"the published protocol", results.Paper}}[all[0]]
-		add(other[0], "--protocol "+other[1], func(*infer.Block) bool { return false })
+	others := map[string][2]string{results.Paper: {"the strict protocol (held-out episodes)", results.Strict}, results.Strict: {"the published protocol", results.Paper}}
+	if all := r.Origin.Protocols; len(all) == 1 && others[all[0]][0] != "" {
+		add(others[all[0]][0], "--protocol "+others[all[0]][1], func(*infer.Block) bool { return false })
 	}
 	for _, f := range factors {
 		add(f.name, f.flags, func(b *infer.Block) bool { return strings.Contains(b.Settings, f.setting) })

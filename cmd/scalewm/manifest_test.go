@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/eval/clear"
+)
+
+// A manifest that is drawn by the procedure of CLEAR-LeWM (tested against its own code in
+// package clear) has the starts that the protocol of its name draws itself, and an evaluation
+// of it says so. Other rules, other data and edited manifests are errors before any work.
+func TestManifest(t *testing.T) {
+	dir := t.TempDir()
+	data, text := filepath.Join(dir, "d.h5"), readText(t, "../../eval/clear/testdata/reference/protocols/manifest_moderate.json")
+	if _, errs, code := session("collect", "tworoom", "--episodes", "40", "--out", data); code != exitDone {
+		t.Fatal(errs)
+	}
+	// The protocol object is the template's; data, seed and pairs are those of this file.
+	var m map[string]any
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	of, err := clear.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := hdf5.Open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := of.Selection()
+	s.Draw.N, s.Draw.Seed = 6, 42
+	rows, st, err := clear.Select(f, "tworoom", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	print, err := clear.Fingerprint(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := []map[string]any{}
+	for i, row := range rows {
+		for e, ep := range f.Episodes() {
+			if step := row - ep.Offset; step >= 0 && step < ep.Len {
+				pairs = append(pairs, map[string]any{"pair_id": i, "episode_id": e, "start_step": step, "goal_step": step + 25, "start_row": row, "goal_row": row + 25})
+			}
+		}
+	}
+	m["pairs"], m["statistics"], m["seed"], m["policy_seed"] = pairs, st, 42, 42
+	m["dataset"] = map[string]any{"name": "d.h5", "episode_column": "ep_idx", "fingerprint": map[string]any{"kind": clear.MetadataSHA256, "value": print}}
+	write := func(name string) string {
+		b, err := json.Marshal(m)
+		path := filepath.Join(dir, name)
+		if err == nil {
+			err = os.WriteFile(path, b, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	manifest := write("moderate.json")
+	eval := func(out, sets, protocol string) (errs string, code int) {
+		_, errs, code = session("eval", "--task", "tworoom", "--random", "--data", data, "--protocol", protocol, "--sets", sets, "--episodes", "6", "--out", filepath.Join(dir, out))
+		return errs, code
+	}
+	spec := func(out string) (s struct {
+		Protocol, Manifest, Set string
+		Hash                    string `json:"set_hash"`
+	}) {
+		t.Helper()
+		cells, _ := filepath.Glob(filepath.Join(dir, out, "cells", strings.Repeat("?", 32)+".json"))
+		if len(cells) != 1 {
+			t.Fatalf("cells of %s: %q", out, cells)
+		}
+		cell := struct{ Spec any }{&s}
+		if err := json.Unmarshal([]byte(readText(t, cells[0])), &cell); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for out, sets := range map[string]string{"published": manifest, "own": "s42"} {
+		if errs, code := eval(out, sets, "clear-moderate-0.8"); code != exitDone {
+			t.Fatalf("%s: exit %d\n%s", sets, code, errs)
+		}
+	}
+	published, own := spec("published"), spec("own")
+	if published.Hash != own.Hash || published.Set != "m-moderate" || len(published.Manifest) != 64 || published.Protocol != "clear-moderate-0.8" {
+		t.Errorf("cells of the manifest %+v, of own pairs %+v", published, own)
+	}
+	if own.Protocol != "clear-moderate-0.8+own-pairs" || own.Manifest != "" {
+		t.Errorf("the cell of own pairs %+v", own)
+	}
+	// Bad requests.
+	for want, change := range map[string]func() string{
+		"its protocol moderate has other collisions, unlike --protocol paper": func() string { return "paper" },
+		"has the success rule: upstream":                                      func() string { return "clear-strict-0.8" },
+		"the goal is 26 rows on": func() string {
+			pairs[0]["goal_row"] = pairs[0]["goal_row"].(int) + 1
+			return "clear-moderate-0.8"
+		},
+	} {
+		protocol := change()
+		errs, code := eval("bad", write("bad.json"), protocol)
+		if code != exitUsage || !strings.Contains(errs, want) || !strings.Contains(errs, "(hint: ") {
+			t.Errorf("exit %d, want %q\n%s", code, want, errs)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "bad")); err == nil {
+		t.Error("a rejected manifest left files")
+	}
+}
