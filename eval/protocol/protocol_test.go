@@ -112,7 +112,7 @@ func TestFiles(t *testing.T) {
 	}
 	write("base.toml", "of = \"strict\"\nbudget = 75 # twice and a half\n")
 	d := must(t, write("mine.toml", "of = \"base.toml\"\n[goal]\noffset = 30\n[starts]\nmanifest = \"starts.json\"\n"))
-	if d.Protocol != "mine" || d.Budget != 75 || d.GoalOffset != 30 || d.Solved != results.Excluded || !slices.Equal(d.Usual.Sets, []string{"starts.json"}) {
+	if d.Protocol != "mine" || d.Budget != 75 || d.GoalOffset != 30 || d.Solved != results.Excluded || !slices.Equal(d.Usual.Sets, []string{filepath.Join(dir, "starts.json")}) {
 		t.Errorf("%+v %+v", d.Rules, d.Usual)
 	}
 	write("loop.toml", `of = "loop.toml"`)
