@@ -97,7 +97,6 @@ func load(name string, heirs []string) (*Definition, error) {
 	return d, nil
 }
 
-// comments returns the comment behind each key of a text, by dotted key. Values that
 // Tier returns the solver's numbers as `--tier` has them, "" if the protocol has none.
 func (u Usual) Tier() string {
 	if u.Numbers == [3]int{} {
@@ -150,5 +149,3 @@ func (d *Definition) For(task string) results.Rules {
 	r.Judge = d.Success[task]
 	return r
 }
-
-// readRule reads the rule of success of a task from its table. The key rule names a rule;

@@ -105,6 +105,7 @@ func flatten(dst map[string]any, prefix string, tree map[string]any) {
 	}
 }
 
+// comments returns the comment behind each key of a text, by dotted key. Values that
 // span several lines have none.
 func comments(text string) map[string]string {
 	out, table := map[string]string{}, ""
@@ -201,6 +202,7 @@ func texts(v any) (out []string, err error) {
 	return out, nil
 }
 
+// readRule reads the rule of success of a task from its table. The key rule names a rule;
 // the other keys replace its values, or those of the rule that the protocol has already.
 func readRule(r success.Rule, task string, table map[string]any) (success.Rule, error) {
 	fail := func(err error) error { return fmt.Errorf("success.%s: %w", task, err) }
@@ -254,6 +256,7 @@ func tomlError(err error) error {
 	return fmt.Errorf("%w %s", err, hint)
 }
 
+// maxLine limits a line of a TOML file. The parser takes time quadratic in the depth of
 // a key or of nested tables, so that a long malicious line would block the program.
 const maxLine = 1000
 
