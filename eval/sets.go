@@ -116,6 +116,14 @@ func (d *Data) EncodeSet(s Set) []byte {
 	return append(b, '\n')
 }
 
+// SameSet reports whether two set files hold the same starts of the same data. The
+// protocols that drew them may have other names.
+func SameSet(a, b []byte) bool {
+	x, err := parseSet(a)
+	y, err2 := parseSet(b)
+	return err == nil && err2 == nil && x.Name == y.Name && x.Task == y.Task && x.Data == y.Data && x.Hash == y.Hash
+}
+
 // Origin is the task, protocol and data set that a set file was drawn from.
 type Origin struct {
 	Task     string

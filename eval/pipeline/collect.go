@@ -185,7 +185,7 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 	for _, s := range sets {
 		text := d.EncodeSet(s)
 		if err == nil {
-			err = writeUnlessSame(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return bytes.Equal(there, text) })
+			err = writeUnlessSame(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return eval.SameSet(there, text) })
 		}
 	}
 	return gate, err
