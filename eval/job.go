@@ -165,7 +165,10 @@ const clearPrefix = "clear-"
 // scales by the evaluated data set (docs/sources.md#action-scaling), and so does
 // ScaledByFile. ScaledByTraining keeps the checkpoint's scaler.
 func (j Job) scaler() (m dataset.Moments, note string, err error) {
-	const differ = "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
+	differ := "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
+	if j.Arm.Data == j.Data.Fingerprint { // trained on a part of it
+		differ = "the checkpoint was trained with the means and deviations of its training episodes; plans are scaled by "
+	}
 	own, data := j.Arm.Actions, j.Data.Actions
 	byTraining := j.Full().Scaling == results.ScaledByTraining
 	switch {

@@ -265,8 +265,8 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 // files returns the paths in flags that every job reads, so that a pod can reach
 // them.
 func (c *command) files() (paths []string) {
-	for _, name := range []string{"preset", "backbone"} {
-		if path := c.value(name); path != "" && (name != "preset" || strings.HasSuffix(path, ".toml")) {
+	for _, name := range []string{"preset", "protocol", "backbone"} {
+		if path := c.value(name); path != "" && (name == "backbone" || strings.HasSuffix(path, ".toml")) {
 			paths = append(paths, path)
 		}
 	}
