@@ -191,7 +191,7 @@ func (x *Model) ask(want string, answer []float32, shape []int, in ...Array) err
 	return x.put(&Question{Call: want, In: in, Out: shape, answer: answer})
 }
 
-// put is ask for a question that the caller keeps.
+// put sends a question that the caller keeps, and waits for its answer.
 func (x *Model) put(q *Question) error {
 	if x.err != nil {
 		return x.err

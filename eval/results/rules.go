@@ -40,7 +40,7 @@ type Rules struct {
 	Block     int    `json:"block,omitempty"`      // env steps of a block; 0 for UsualBlock
 	Replan    int    `json:"replan,omitempty"`     // blocks that are executed before the next plan; 0 for all
 	WarmStart bool   `json:"warm_start,omitempty"` // the next plan starts from the part of the last one that was not executed
-	Act       string `json:"act,omitempty"`        // EachStep: policies act anew after each env step; "": after each plan
+	Act       string `json:"act,omitempty"`        // EachStep: policies act again after each env step; "": after each plan
 	History   int    `json:"history,omitempty"`    // frames that a model sees; 0 for 1
 
 	// Success is when the rule of success counts: "" after any step, SuccessLast after the

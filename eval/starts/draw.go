@@ -127,7 +127,7 @@ func (t Table) groups(candidates []int) ([]group, error) {
 }
 
 // balanced draws episodes first and then one of the unused candidates of each. If more
-// starts than episodes are needed, every episode is taken in whole permutations, and
+// starts than episodes are needed, every episode is taken in complete permutations, and
 // the rest is drawn. Source: clear_lewm/datasets.py, sample_rows, at ab8849c.
 func (t Table) balanced(candidates []int, d Draw) ([]int, error) {
 	groups, err := t.groups(candidates)
