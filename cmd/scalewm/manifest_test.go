@@ -97,19 +97,18 @@ func TestManifest(t *testing.T) {
 	if own.Protocol != "clear-moderate-0.8+own-pairs" || own.Manifest != "" {
 		t.Errorf("the cell of own pairs %+v", own)
 	}
-	// Bad requests.
-	for want, change := range map[string]func() string{
-		"its protocol moderate has other collisions, unlike --protocol paper": func() string { return "paper" },
-		"has the success rule: upstream":                                      func() string { return "clear-strict-0.8" },
-		"the goal is 26 rows on": func() string {
-			pairs[0]["goal_row"] = pairs[0]["goal_row"].(int) + 1
-			return "clear-moderate-0.8"
-		},
+	// Bad requests: other rules, and at last a manifest that was edited.
+	for _, c := range []struct{ protocol, want string }{
+		{"paper", "its protocol moderate has other collisions, unlike --protocol paper"},
+		{"clear-strict-0.8", "has the success rule: upstream"},
+		{"clear-moderate-0.8", "the goal is 26 rows on"},
 	} {
-		protocol := change()
-		errs, code := eval("bad", write("bad.json"), protocol)
-		if code != exitUsage || !strings.Contains(errs, want) || !strings.Contains(errs, "(hint: ") {
-			t.Errorf("exit %d, want %q\n%s", code, want, errs)
+		if c.protocol == "clear-moderate-0.8" {
+			pairs[0]["goal_row"] = pairs[0]["goal_row"].(int) + 1
+		}
+		errs, code := eval("bad", write("bad.json"), c.protocol)
+		if code != exitUsage || !strings.Contains(errs, c.want) || !strings.Contains(errs, "(hint: ") {
+			t.Errorf("exit %d, want %q\n%s", code, c.want, errs)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "bad")); err == nil {
