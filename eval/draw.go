@@ -89,21 +89,21 @@ func (d *Data) draw(n int, seed uint64) ([]Start, error) {
 
 // filter returns the candidates that pass the filters, which read the columns of their rows.
 func (d *Data) filter(t table, candidates []int, f clear.Filters) ([]int, error) {
-	rows, at := make([]int, len(candidates)), make(map[int]int, len(candidates)) // rows of the file, and their candidates
+	rows := make([]int, len(candidates)) // of the file
 	for i, c := range candidates {
 		rows[i] = d.fileRow(t.at(c))
-		at[rows[i]] = c
 	}
 	slices.Sort(rows)
 	kept, err := clear.Filter(d.Source, d.task.Spec.Name, rows, f)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]int, len(kept))
-	for i, row := range kept {
-		out[i] = at[row]
+	var out []int
+	for _, c := range candidates {
+		if _, found := slices.BinarySearch(kept, d.fileRow(t.at(c))); found {
+			out = append(out, c)
+		}
 	}
-	slices.Sort(out)
 	return out, nil
 }
 

@@ -75,7 +75,7 @@ var layers = []rule{
 	{of: "eval/presets", ours: []string{"model$"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/protocol", ours: []string{"eval/results", "eval/success", "eval/words", "dataset/safefile"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/success", ours: []string{"envs$", "envs/tworoom/disc"}},
-	{of: "eval/results", ours: []string{"eval/presets", "eval/success", "dataset/cell", "dataset/safefile", "model$", "model/train/metrics"}},
+	{of: "eval/results", ours: []string{"eval/presets", "eval/starts", "eval/success", "dataset/cell", "dataset/safefile", "model$", "model/train/metrics"}},
 	{of: "eval/results/resultstest", ours: []string{"eval/results", "dataset/cell", "model$", "model/train/metrics"}},
 	{of: "eval/starts", ours: []string{"dataset/rng"}},
 	{of: "eval/clear", ours: []string{"eval/starts", "eval/success", "envs$", "envs/tworoom/disc", "dataset$", "dataset/hdf5", "dataset/safefile"}},

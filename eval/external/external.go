@@ -134,8 +134,8 @@ type Model struct {
 
 // New returns the model that s describes for a task whose actions have actionDim
 // numbers and whose blocks have that many env steps, and the arm and agent to evaluate it
-// with. Plans are searched on dev. When ctx ends, the model asks no more questions and the evaluation fails with the
-// context's cause.
+// with. Plans are searched on dev. When ctx ends, the model asks no more questions and the
+// evaluation fails with the context's cause.
 func New(ctx context.Context, dev device.Device, s Description, actionDim, block int) (*Model, eval.Arm, eval.Agent, error) {
 	if err := s.check(actionDim); err != nil {
 		return nil, eval.Arm{}, eval.Agent{}, err

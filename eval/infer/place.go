@@ -120,31 +120,29 @@ func dropLessSpecific(placed []Placed) []Placed {
 // episodes would count twice. Of equal evaluations under two names of a protocol it keeps
 // the first name of compareNames.
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
-	names := map[results.Spec]string{} // name of the set that is kept, by the rest of the spec
-	same := func(s results.Spec) results.Spec {
-		s = unnamed(s)
-		s.Set, s.Pool = "", ""
-		return s
-	}
+	names := map[results.Spec]string{}     // name of the set that is kept, by the rest of the spec
 	protocols := map[results.Spec]string{} // name of the protocol that is kept, by the rest of the spec
+	var specs, rests []results.Spec        // of each cell, without the protocol's name; also without set and pool
 	for _, c := range cells {
-		k := same(c.Spec)
-		if old, ok := names[k]; !ok || cmp.Or(len(c.Spec.Set)-len(old), cmp.Compare(c.Spec.Set, old)) < 0 {
-			names[k] = c.Spec.Set
+		spec := unnamed(c.Spec)
+		if old, ok := protocols[spec]; !ok || compareNames(c.Spec.Protocol, old) < 0 {
+			protocols[spec] = c.Spec.Protocol
 		}
-		k = unnamed(c.Spec)
-		if old, ok := protocols[k]; !ok || compareNames(c.Spec.Protocol, old) < 0 {
-			protocols[k] = c.Spec.Protocol
+		rest := spec
+		rest.Set, rest.Pool = "", ""
+		if old, ok := names[rest]; !ok || cmp.Or(len(c.Spec.Set)-len(old), cmp.Compare(c.Spec.Set, old)) < 0 {
+			names[rest] = c.Spec.Set
 		}
+		specs, rests = append(specs, spec), append(rests, rest)
 	}
-	for _, c := range cells {
-		first := names[same(c.Spec)]
+	for i, c := range cells {
+		first := names[rests[i]]
 		note := ""
 		if e, ok := c.Result.Double(); ok {
 			note = fmt.Sprintf("cell %s left out: it has episode %d twice", c.ID, e)
 		} else if first != c.Spec.Set && c.Spec.SetHash != "" {
 			note = fmt.Sprintf("%s: the sets %s and %s are the same episodes, which count once", c.Spec.Task, first, c.Spec.Set)
-		} else if name := protocols[unnamed(c.Spec)]; name != c.Spec.Protocol {
+		} else if name := protocols[specs[i]]; name != c.Spec.Protocol {
 			note = fmt.Sprintf("%s: cells under the protocols %s and %s have equal settings, and each evaluation counts once", c.Spec.Task, name, c.Spec.Protocol)
 		} else {
 			out = append(out, c)

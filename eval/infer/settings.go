@@ -24,8 +24,8 @@ type Settings struct {
 	Varied []string
 	value  values
 	// protocol is the name of the protocol of the cells, as readers see it; changed reports
-	// whether the cells' name says results.Changed. Cells with equal values may have several; the first of compareNames is
-	// kept.
+	// whether the cells' name says results.Changed. Cells with equal values may have several
+	// names, of which the first of compareNames is kept.
 	protocol string
 	changed  bool
 }

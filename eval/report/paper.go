@@ -26,7 +26,7 @@ func (r *Report) likeThePaper() (out []doc.Section) {
 			suffix, name = fmt.Sprintf("-%d", i+1), ", "+g.Name
 		}
 		all := g
-		g = g.Published() // only these are shown beside the paper
+		g = g.Published() // the others are not comparable with the paper
 		tasks, parts := infer.Tasks(g.Blocks), []doc.Part{r.crossTable(g)}
 		if i == 0 {
 			nav = "Beside the paper"

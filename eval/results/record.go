@@ -19,6 +19,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/safefile"
+	"scalewm/eval/starts"
 )
 
 // Kind is the cell kind of an evaluation (dataset/cell).
@@ -50,10 +51,10 @@ const (
 
 // Values of fields of a Spec, or words for empty ones.
 const (
-	RawClip      = "raw"       // Clip: iCEM clips to the task's own bounds, as published
-	FullPool     = "full"      // Pool: all valid starts
-	MinusOnePool = "minus-one" // Pool: all but the last one, as published; "" in a Spec
-	DefaultQ     = "full"      // Q: the task state with which presets train
+	RawClip      = "raw"           // Clip: iCEM clips to the task's own bounds, as published
+	FullPool     = starts.Full     // Pool: all valid starts
+	MinusOnePool = starts.MinusOne // Pool: all but the last one, as published; "" in a Spec
+	DefaultQ     = "full"          // Q: the task state with which presets train
 )
 
 // Spec determines an evaluation cell: one arm on one set at one tier. The hash of its

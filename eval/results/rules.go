@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"scalewm/eval/starts"
 	"scalewm/eval/success"
 )
 
@@ -78,10 +79,10 @@ const (
 
 	SplitAll         = "all"
 	SplitHeldOut     = "held-out"
-	RowUniform       = "row-uniform"      // every valid row has the same chance
-	EpisodeBalanced  = "episode-balanced" // as many starts from each episode as possible
-	EpisodeUniform   = "episode-uniform"  // an episode, then a row of it, with replacement
-	Permutation      = "permutation"      // the first unsolved rows of a random order
+	RowUniform       = starts.RowUniform
+	EpisodeBalanced  = starts.EpisodeBalanced
+	EpisodeUniform   = starts.EpisodeUniform
+	Permutation      = starts.Permutation
 	Kept             = "kept"
 	Excluded         = "excluded"
 	CrossRoom        = "cross-room"
@@ -255,7 +256,7 @@ var Settings = []Setting{
 	{Name: "split", Key: "starts.split", Words: []string{SplitAll, SplitHeldOut}, Renames: true, Pair: true, Say: "starts from %s episodes", Field: func(r *Rules) any { return &r.Split }},
 	{Name: "pool", Key: "starts.pool", Flag: "pool", Usage: "`starts` that sets are drawn from: minus-one (without the last one, as published) or full",
 		Words: []string{MinusOnePool, FullPool}, Say: "pool %s", Field: func(r *Rules) any { return &r.Pool }},
-	{Name: "sampling", Key: "starts.sampling", Words: []string{RowUniform, EpisodeBalanced, EpisodeUniform, Permutation}, Renames: true, Say: "%s starts", Field: func(r *Rules) any { return &r.Sampling }},
+	{Name: "sampling", Key: "starts.sampling", Words: starts.Samplings, Renames: true, Say: "%s starts", Field: func(r *Rules) any { return &r.Sampling }},
 	{Name: "solved", Key: "starts.solved", Words: []string{Kept, Excluded}, Renames: true, Say: "solved starts %s", Field: func(r *Rules) any { return &r.Solved }},
 	{Name: "filters", Key: "starts.filters", Task: "tworoom", Words: []string{CrossRoom}, Zero: "none", Renames: true, Say: "starts filtered by %s", Field: func(r *Rules) any { return &r.Filters }},
 	{Name: "state", Key: "starts.state", Words: []string{RestStart}, Zero: "recorded", Renames: true, Pair: true, Say: "starts at %s", Field: func(r *Rules) any { return &r.State }},
