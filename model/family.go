@@ -54,8 +54,9 @@ type Geometry interface {
 // structs, whose fields the TOML decoder sets.
 type Section interface {
 	// Geometry returns the geometry of a method's models for a task whose actions
-	// have actionDim components. backbone is the content of the file of a frozen
-	// encoder, in the type that the family expects, or nil if no file was given.
+	// have actionDim components. backbone is a frozen encoder in the type that the
+	// family expects: the content of a file, or for a policy a *FrozenEncoder. It is nil
+	// if none was given.
 	Geometry(m Method, actionDim int, backbone any) (Geometry, error)
 	// Training returns the fields in which the family's training differs from the
 	// preset's [train] table. Zero fields leave the preset's values unchanged.
@@ -71,6 +72,10 @@ type Schedule struct {
 	Steps  int     `toml:"steps" json:"steps"`   // optimiser steps; 0: Epochs decide
 	Epochs int     `toml:"epochs" json:"epochs"` // passes over the training clips
 	LR     float64 `toml:"lr" json:"lr"`
+	// Decay replaces the weight decay of [train] unless it is 0.
+	Decay float64 `toml:"decay,omitempty" json:"decay,omitempty"`
+	// Final, if positive, selects a cosine without a warm-up from LR to Final*LR.
+	Final float64 `toml:"final,omitempty" json:"final,omitempty"`
 }
 
 // Trainable is a model as the training loop uses it. The order of calls is:
@@ -158,6 +163,9 @@ type Batch struct {
 	Features device.Mat
 	// Actions, (B*T) x A, holds one z-scored action block per frame.
 	Actions device.Mat
+	// Left, B x 1, is the number of env steps from the last but one frame of a clip to
+	// the last one, its goal. It is set if Info.Goals is.
+	Left device.Mat
 }
 
 // Output is what the loss terms see of a batch.
@@ -227,6 +235,13 @@ type Checkpoint struct {
 	NoSidecar bool
 	family    Family
 	model     Trainable
+}
+
+// FrozenEncoder is a trained checkpoint on whose latents a policy is trained.
+type FrozenEncoder struct {
+	Arm    string // name of its arm, such as lewm or scale@half
+	SHA256 string // of its weights file
+	*Checkpoint
 }
 
 // World allocates the model on dev, uploads the tensors and returns the model in

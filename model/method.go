@@ -110,6 +110,12 @@ type Method struct {
 	NoGradient bool
 	// Extra excludes the method from a reproduction that does not name it.
 	Extra bool
+	// Policy marks a method whose model answers an action without a search. It is trained
+	// on the latents of another arm's checkpoint, its encoder, which does not change.
+	Policy bool
+	// Encoder is the name of that arm, such as lewm. It is "" in the table of methods,
+	// and for world models.
+	Encoder string
 	// Group is shared by methods whose planning costs have the same scale. MPPI's
 	// temperature is relative to that scale, so methods of a group use one
 	// temperature, chosen with the baseline, and are paired only at equal
@@ -120,9 +126,12 @@ type Method struct {
 	Against []string
 }
 
-// Plans reports whether the method plans with a world model. Only random actions do
-// not.
-func (m Method) Plans() bool { return m.Family != "" }
+// HasModel reports whether a model chooses the actions. Only random actions have none.
+func (m Method) HasModel() bool { return m.Family != "" }
+
+// Plans reports whether the method searches with a world model, in contrast to policies
+// and random actions.
+func (m Method) Plans() bool { return m.HasModel() && !m.Policy }
 
 // Trained reports whether the method's weights are learnt.
 func (m Method) Trained() bool { return len(m.Terms) > 0 }
@@ -135,10 +144,12 @@ func (m Method) UsesQ() bool {
 	return slices.ContainsFunc(m.Terms, func(t Term) bool { return t.UsesQ })
 }
 
-// Names of the families that model/lewm and model/dinowm register.
+// Names of the families that model/lewm, model/dinowm and model/amortised register.
 const (
 	FamilyLeWM   = "lewm"
 	FamilyDinoWM = "dinowm"
+	FamilyGCIDM  = "gcidm"
+	FamilyGCBC   = "gcbc"
 )
 
 // Names of the methods that code must distinguish: the baseline that the others are
@@ -171,6 +182,8 @@ var methods = []Method{
 		Terms: []Term{prediction, sigreg, {Name: Regression, UsesQ: true}}},
 	{Name: "dinowm", Title: "DINO-WM", Family: FamilyDinoWM, Pretrained: true, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: "dinowm-random", Title: "DINO-WM, random encoder", Family: FamilyDinoWM, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
+	{Name: "gcidm", Title: "GC-IDM", Family: FamilyGCIDM, Policy: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
+	{Name: "gcbc", Title: "GCBC", Family: FamilyGCBC, Policy: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: Untrained, Title: "Untrained", Family: FamilyLeWM, Group: latentSums, Floor: true, Against: []string{Baseline}},
 	{Name: Random, Title: "Random", Floor: true},
 }

@@ -56,6 +56,14 @@ type Info struct {
 	// Resample names the way in which a frozen encoder resamples its position table. Its
 	// features depend on it, so caches of features are keyed by it.
 	Resample string `json:"-"`
+
+	// Goals says that the model is a policy: the last frame of a training clip is not the
+	// next one but a goal, drawn uniformly from the later rows of the episode, at most
+	// MaxGoal rows after the frame before it (0: any later row).
+	Goals   bool `json:"-"`
+	MaxGoal int  `json:"-"`
+	// Encoder is the name of the arm whose checkpoint encodes the frames of a policy.
+	Encoder string `json:"-"`
 }
 
 // paperBackbone is the encoder of the paper's DINO-WM (docs/sources.md#dinov2).
@@ -167,4 +175,17 @@ type Differentiable interface {
 	// D. grad, shaped as candidates, receives the gradient of each candidate's cost
 	// with respect to that candidate.
 	CostGrad(cost, grad, start, goal, candidates device.Mat, h int)
+}
+
+// Actor is a World with a policy on its latents. The methods of World are those of the
+// checkpoint that encodes its frames.
+type Actor interface {
+	World
+	// Pool writes the policy's view of n latents, (n*P) x D, to dst, n x D: the mean over
+	// the P patches of each.
+	Pool(dst, latents device.Mat)
+	// Act writes the actions of one env step to dst, n x Info.ActionDim, z-scored as in
+	// training. z and goal, n x D, are pooled latents of the current frames and of the
+	// goals. left, n x 1, is the number of env steps in which each goal is to be reached.
+	Act(dst, z, goal, left device.Mat)
 }

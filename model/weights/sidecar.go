@@ -31,8 +31,9 @@ type Sidecar struct {
 	QStd  []float64 `json:"q_std,omitempty"`
 
 	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the
-	// encoder learns.
+	// encoder learns. Encoder is the name of the arm whose checkpoint it is, for a policy.
 	Backbone string `json:"backbone,omitempty"`
+	Encoder  string `json:"encoder,omitempty"`
 
 	Data  string `json:"data"`              // fingerprint of the data set
 	Split string `json:"split" text:"free"` // how validation clips were chosen
