@@ -65,8 +65,13 @@ func (a *Attention) project(p *Pass) {
 func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep device.Epilogue) {
 	a.x, a.seqs, a.token = x, s, token
 	a.project(p)
+	a.attend(p, dst, ep)
+}
+
+// attend is Into for queries, keys and values that have been computed.
+func (a *Attention) attend(p *Pass, dst device.Mat, ep device.Epilogue) {
 	a.att = p.Activations(a.q.Rows, a.width())
-	a.lse = p.saved(s.Count*a.Heads, a.heads(p).QueryCount())
+	a.lse = p.saved(a.seqs.Count*a.Heads, a.heads(p).QueryCount())
 	k, v := split(a.kv, a.width())
 	p.Dev.Attention(a.att, a.lse, a.q, k, v, a.heads(p))
 	ep.Drop = p.Dropout(a.Site+1, a.OutDrop)

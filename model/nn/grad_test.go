@@ -167,6 +167,8 @@ func TestGradients(t *testing.T) {
 		"Causal":              func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0) },
 		"Causal dropout":      func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0.2) },
 		"Causal short window": func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 2, 0) },
+		"Inverse":             func(s *Set, r *rand.Rand) layer { return inverseOf(dev, s, r, 0) },
+		"Inverse dropout":     func(s *Set, r *rand.Rand) layer { return inverseOf(dev, s, r, 0.3) },
 	}
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -235,6 +237,14 @@ func causalLayer(dev device.Device, s *Set, r *rand.Rand, frames int, drop float
 			return l.Forward(p, copied, seqs)
 		},
 		func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
+}
+
+func inverseOf(dev device.Device, s *Set, r *rand.Rand, drop float64) layer {
+	v := NewInverse(s, "", InverseConfig{Dim: 3, Width: 5, Layers: 2, Out: 2, Horizon: 4, Dropout: drop})
+	z, goal, left := random(dev, r, 4, 3), random(dev, r, 4, 3), device.NewMat(dev, 4, 1)
+	dev.Upload64(left, []float64{1, 4, 2, 4})
+	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, z, goal, left) },
+		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
 }
 
 func predictorLayer(dev device.Device, s *Set, r *rand.Rand, length, token int, drop float64) layer {

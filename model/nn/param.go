@@ -91,11 +91,11 @@ type Set struct {
 	// Value and Grad are all parameters and their gradients, 1 x n.
 	Value, Grad device.Mat
 
-	// joined are the results of Join, which share the memory of Params. eyes are the
-	// results of Eye, and n is the number of elements declared so far.
-	joined []*Param
-	eyes   []*Param
-	n      int
+	// joined are the results of Join, which share the memory of Params. constants are
+	// those of Constant, and n is the number of elements declared so far.
+	joined    []*Param
+	constants []*Param
+	n         int
 }
 
 // Param declares a parameter of rows x cols. shape is its shape in files, rows x cols
@@ -120,13 +120,28 @@ func (s *Set) Buffer(name string, n int, init Init) *Param {
 	return p
 }
 
-// Eye returns an n x n identity matrix, used as the constant weight of a layer that
-// the reference implementation does not have. It is not initialised by Init, updated
-// by the optimiser or written to files.
-func (s *Set) Eye(n int) *Param {
-	p := &Param{rows: n, cols: n}
-	s.eyes = append(s.eyes, p)
+// Constant declares rows x cols numbers that the reference implementation does not
+// store, given by at. They are not initialised by Init, updated by the optimiser or
+// written to files.
+func (s *Set) Constant(rows, cols int, at func(row, col int) float64) *Param {
+	p := &Param{rows: rows, cols: cols, init: func(_ *rand.Rand, dst []float32) {
+		for i := range dst {
+			dst[i] = float32(at(i/cols, i%cols))
+		}
+	}}
+	s.constants = append(s.constants, p)
 	return p
+}
+
+// Eye returns a constant n x n identity matrix, the weight of a layer that the reference
+// implementation does not have.
+func (s *Set) Eye(n int) *Param {
+	return s.Constant(n, n, func(row, col int) float64 {
+		if row == col {
+			return 1
+		}
+		return 0
+	})
 }
 
 // Join returns a rows x cols parameter that covers ps, which must have been declared
@@ -151,7 +166,7 @@ func (s *Set) Join(rows, cols int, ps ...*Param) *Param {
 // Len returns the number of elements of all parameters.
 func (s *Set) Len() int { return s.n }
 
-// Alloc allocates the parameters and buffers, zeroed, including gradients if train is
+// Alloc allocates the parameters and buffers, zeroed, and the constants, including gradients if train is
 // true, and sets the views in all Params. No parameter may be declared after Alloc.
 func (s *Set) Alloc(dev device.Device, train bool) {
 	s.Value = device.NewMat(dev, 1, s.n)
@@ -169,14 +184,11 @@ func (s *Set) Alloc(dev device.Device, train bool) {
 	for _, b := range s.Buffers {
 		b.Value = device.NewMat(dev, 1, b.cols)
 	}
-	for _, e := range s.eyes {
-		e.Value = device.NewMat(dev, e.rows, e.cols)
-		// The diagonal is every (n+1)-th element.
-		v := make([]float32, e.Len())
-		for i := 0; i < len(v); i += e.cols + 1 {
-			v[i] = 1
-		}
-		dev.Upload(e.Value, v)
+	for _, c := range s.constants {
+		c.Value = device.NewMat(dev, c.rows, c.cols)
+		v := make([]float32, c.Len())
+		c.init(nil, v)
+		dev.Upload(c.Value, v)
 	}
 }
 
@@ -204,7 +216,7 @@ func (s *Set) Free(dev device.Device) {
 	if s.Grad.IsSet() {
 		dev.Free(s.Grad.Buf)
 	}
-	for _, list := range [][]*Param{s.Buffers, s.eyes} {
+	for _, list := range [][]*Param{s.Buffers, s.constants} {
 		for _, b := range list {
 			dev.Free(b.Value.Buf)
 		}

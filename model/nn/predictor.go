@@ -148,16 +148,20 @@ func newAdaLNBlock(s *Set, name string, c PredictorConfig) *AdaLNBlock {
 }
 
 // newMaskedAttention declares the attention of a predictor's block of width d: to_qkv
-// without bias, and to_out.0. block is the mask, as in device.Heads. As in the
-// reference implementation, a single head as wide as the block has no output
-// projection; an identity matrix takes its place.
+// without bias, and to_out.0. block is the mask, as in device.Heads.
 func newMaskedAttention(s *Set, name string, d, heads, headDim, block int, drop float64) *Attention {
-	inner := heads * headDim
-	a := &Attention{QKV: NewLinear(s, name+"to_qkv", d, 3*inner, Inits{Weight: FanIn(d).Weight}), Heads: heads, Dim: headDim, Block: block, Drop: drop}
-	if heads == 1 && headDim == d {
+	qkv := NewLinear(s, name+"to_qkv", d, 3*heads*headDim, Inits{Weight: FanIn(d).Weight})
+	return withOutput(s, name, d, &Attention{QKV: qkv, Heads: heads, Dim: headDim, Block: block, Drop: drop})
+}
+
+// withOutput declares the output projection of a, to_out.0, to d columns. As in the
+// reference implementation, a single head as wide as the block has none; an identity
+// matrix takes its place.
+func withOutput(s *Set, name string, d int, a *Attention) *Attention {
+	if a.Heads == 1 && a.Dim == d {
 		a.Out = &Linear{W: s.Eye(d)}
 	} else {
-		a.Out, a.OutDrop = NewLinear(s, name+"to_out.0", inner, d, FanIn(inner)), drop
+		a.Out, a.OutDrop = NewLinear(s, name+"to_out.0", a.width(), d, FanIn(a.width())), a.Drop
 	}
 	return a
 }

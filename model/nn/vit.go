@@ -231,7 +231,7 @@ func (b *Block) Forward(p *Pass, x device.Mat, s Seqs, token int) {
 	mark := p.Mark()
 	y := s.only(x, token)
 	b.att.Into(p, y, b.before.Forward(p, x), s, token, b.residual(0, y.Rows))
-	b.mlp.Into(p, y, b.after.Forward(p, y), b.residual(1, y.Rows))
+	b.feed(p, y)
 	if !p.Train {
 		p.Release(mark)
 	}
@@ -242,9 +242,18 @@ func (b *Block) Forward(p *Pass, x device.Mat, s Seqs, token int) {
 func (b *Block) Backward(p *Pass, dx device.Mat) {
 	mark := p.Mark()
 	dy := b.seqs.only(dx, b.token)
-	b.after.BackwardInto(p, dy, b.mlp.Backward(p, b.copyForBranch(p, dy)), true)
+	b.feedGrad(p, dy)
 	b.before.BackwardInto(p, dx, b.att.Backward(p, b.copyForBranch(p, dy)), true)
 	p.Release(mark)
+}
+
+// feed adds the second branch, MLP(LN(x)), to x, and feedGrad is its backward pass.
+func (b *Block) feed(p *Pass, x device.Mat) {
+	b.mlp.Into(p, x, b.after.Forward(p, x), b.residual(1, x.Rows))
+}
+
+func (b *Block) feedGrad(p *Pass, dx device.Mat) {
+	b.after.BackwardInto(p, dx, b.mlp.Backward(p, b.copyForBranch(p, dx)), true)
 }
 
 // copyForBranch returns dy, or a copy of it if the backward pass of a branch would
