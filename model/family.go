@@ -136,6 +136,17 @@ func Tensors(dev device.Device, m Trainable) (ts []tensorfile.Tensor) {
 	return ts
 }
 
+// Upload is the inverse of Tensors: it sets what a checkpoint of m holds to ts.
+func Upload(dev device.Device, m Trainable, ts []tensorfile.Tensor) {
+	own := m.Saved()
+	for i, p := range own {
+		dev.Upload64(p.Value, ts[i].Float64())
+	}
+	for i, n := range m.Counts() {
+		*n.N = int64(ts[len(own)+i].Float64()[0])
+	}
+}
+
 // Learner is a Trainable whose encoder is trained. A Trainable that is not a Learner
 // has a frozen encoder and must implement World too: the training computes its
 // latents by Encode, outside the training step, and may cache them, because they are
@@ -248,13 +259,7 @@ type FrozenEncoder struct {
 // evaluation mode. It may be called once, since the Checkpoint holds a single model.
 func (c *Checkpoint) World(dev device.Device) (World, error) {
 	c.model.Alloc(dev, false)
-	own := c.model.Saved()
-	for i, p := range own {
-		dev.Upload64(p.Value, c.Tensors[i].Float64())
-	}
-	for i, n := range c.model.Counts() {
-		*n.N = int64(c.Tensors[len(own)+i].Float64()[0])
-	}
+	Upload(dev, c.model, c.Tensors)
 	w, err := c.model.World()
 	if err != nil {
 		c.model.Free()

@@ -57,6 +57,7 @@ var layers = []rule{
 	{of: "model/device/cuda/gpu", ours: []string{"model/device"}, libraries: []string{"C", "gorgonia.org/cu"}},
 	{of: "model/device/cuda/compile", ours: []string{"model/device/cuda/kernels"}, libraries: []string{"gorgonia.org/cu"}},
 	{of: "model/nn", ours: []string{"model/nn", "model/device"}},
+	{of: "model/amortised", ours: []string{"model$", "model/device", "model/nn", "dataset/safefile", "dataset/tensorfile"}},
 	{of: "model/dinowm", ours: []string{"model$", "model/device", "model/dinov2", "model/dinowm", "model/nn", "model/weights", "dataset/rng", "dataset/tensorfile"}},
 	{of: "model/dinov2", ours: []string{"model/device", "model/nn", "model/weights", "dataset/safefile", "dataset/tensorfile"}},
 	{of: "model/encode", ours: []string{"envs$", "dataset$", "dataset/cell", "dataset/hdf5", "dataset/safefile", "model$", "model/weights", "dataset/tensorfile"}},

@@ -23,9 +23,10 @@ import (
 	"scalewm/eval/results"
 	"scalewm/eval/words"
 	"scalewm/model"
+	_ "scalewm/model/amortised" // a family of models registers itself
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
-	_ "scalewm/model/dinowm" // a family of models registers itself
+	_ "scalewm/model/dinowm"
 	_ "scalewm/model/lewm"
 	"scalewm/model/train"
 )
