@@ -29,6 +29,7 @@ var (
 // networks are the tiny networks of testdata/policies.py.
 var networks = map[string]Network{
 	"gcidm": GCIDM{Width: 10, Layers: 3, MaxHorizon: 8},
+	"gcbc":  GCBC{Depth: 6, Heads: 2, HeadDim: 4, MLP: 9, History: 3},
 }
 
 // frozen returns a checkpoint of an untrained encoder.
@@ -254,6 +255,7 @@ func TestInfo(t *testing.T) {
 		want    model.Info
 	}{
 		{networks["gcidm"], nil, model.Info{Kind: "gcidm", Patches: 1, Dim: 1, History: 1, FrameSize: 1, Patch: 1, ActionWidth: 2, FrameSkip: 1, Goals: true, MaxGoal: 8}},
+		{networks["gcbc"], nil, model.Info{Kind: "gcbc", Patches: 1, Dim: 1, History: 3, FrameSize: 1, Patch: 1, ActionWidth: 2, FrameSkip: 1, Goals: true}},
 		{networks["gcidm"], frozen(t, patched), model.Info{Kind: "gcidm", Patches: 1, Dim: 6, History: 1, FrameSize: 8, Patch: 4, ActionWidth: 2, FrameSkip: 1, Goals: true, MaxGoal: 8,
 			Encoder: "lewm@half", BackboneName: patched.Info().BackboneName}},
 	} {

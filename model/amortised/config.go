@@ -145,6 +145,9 @@ func (c Config) Validate() error {
 	if err := e.Geometry.Validate(); err != nil {
 		return fmt.Errorf("the encoder of a policy: %w", err)
 	}
+	if g, ok := e.Geometry.(interface{ Usable() error }); ok && g.Usable() != nil {
+		return fmt.Errorf("the encoder of a policy: %w", g.Usable())
+	}
 	info := e.Geometry.Info()
 	switch {
 	case info.Goals:

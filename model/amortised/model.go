@@ -59,7 +59,7 @@ func (m *Model) Init(seed int64) {
 	m.Base.Init(seed)
 	model.Upload(m.Dev, m.encoder, m.Cfg.Encoder.tensors)
 	if err := m.prepare(); err != nil {
-		panic("amortised: " + err.Error()) // on returned no geometry with such an encoder
+		panic("amortised: " + err.Error()) // Validate found the encoder usable
 	}
 }
 

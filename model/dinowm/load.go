@@ -82,10 +82,18 @@ func (m *Model) Saved() []*nn.Param {
 // results.
 var errProprio = errors.New("its tokens include proprioception, which data sets do not provide: the checkpoint can be inspected and converted, but it cannot plan or encode (hint: train without proprioception, as the paper does)")
 
+// Usable returns an error if models of this geometry can be read but have no World.
+func (c Config) Usable() error {
+	if c.Proprio > 0 {
+		return errProprio
+	}
+	return nil
+}
+
 // World implements model.Trainable.
 func (m *Model) World() (model.World, error) {
-	if m.Cfg.Proprio > 0 {
-		return nil, errProprio
+	if err := m.Cfg.Usable(); err != nil {
+		return nil, err
 	}
 	m.backbone.Prepare(m.Dev)
 	return m, nil

@@ -164,11 +164,14 @@ func TestGradients(t *testing.T) {
 			c := PredictorConfig{Frames: 3, Dim: 4, Out: 3, Depth: 2, Heads: 1, HeadDim: 4, MLP: 5, Dropout: 0.2}
 			return predictorOf(dev, s, r, c, 3, All)
 		},
-		"Causal":              func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0) },
-		"Causal dropout":      func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0.2) },
-		"Causal short window": func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 2, 0) },
-		"Inverse":             func(s *Set, r *rand.Rand) layer { return inverseOf(dev, s, r, 0) },
-		"Inverse dropout":     func(s *Set, r *rand.Rand) layer { return inverseOf(dev, s, r, 0.3) },
+		"Causal":                     func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0) },
+		"Causal dropout":             func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0.2) },
+		"Causal short window":        func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 2, 0) },
+		"GoalPredictor":              func(s *Set, r *rand.Rand) layer { return goalOf(dev, s, r, 4, 3) },
+		"GoalPredictor odd":          func(s *Set, r *rand.Rand) layer { return goalOf(dev, s, r, 3, 3) },
+		"GoalPredictor short window": func(s *Set, r *rand.Rand) layer { return goalOf(dev, s, r, 4, 2) },
+		"Inverse":                    func(s *Set, r *rand.Rand) layer { return inverseOf(dev, s, r, 0) },
+		"Inverse dropout":            func(s *Set, r *rand.Rand) layer { return inverseOf(dev, s, r, 0.3) },
 	}
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -244,6 +247,13 @@ func inverseOf(dev device.Device, s *Set, r *rand.Rand, drop float64) layer {
 	z, goal, left := random(dev, r, 4, 3), random(dev, r, 4, 3), device.NewMat(dev, 4, 1)
 	dev.Upload64(left, []float64{1, 4, 2, 4})
 	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, z, goal, left) },
+		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
+}
+
+func goalOf(dev device.Device, s *Set, r *rand.Rand, depth, frames int) layer {
+	v := NewGoalPredictor(s, "", GoalConfig{Frames: 3, Dim: 4, Depth: depth, Heads: 2, HeadDim: 3, MLP: 5, Out: 2})
+	z, goal := random(dev, r, 3*frames, 4), random(dev, r, 3, 4)
+	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, z, goal, device.Mat{}) },
 		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
 }
 
