@@ -31,6 +31,9 @@ type Batch struct {
 	Q []float32
 	// Episode has the episode of every clip, (B).
 	Episode []int32
+	// Left has the number of rows from the last but one frame of every clip to its goal,
+	// (B). It is nil without LoaderOptions.Goals.
+	Left []float32
 }
 
 // LoaderOptions are the options of a Loader.
@@ -49,6 +52,12 @@ type LoaderOptions struct {
 	Q *envs.Q
 	// QMoments standardises Q; it comes from QMoments.
 	QMoments Moments
+	// Goals replaces the last frame of each clip by a goal: a row drawn uniformly from
+	// those after the last but one frame, up to the end of the episode and at most
+	// MaxGoal rows later (0: any number). It needs Frames >= 2. Batch.Actions are those
+	// of consecutive frames in any case.
+	Goals   bool
+	MaxGoal int
 	// Pixels allocates Batch.Pixels; nil is Go's allocator.
 	Pixels HostMemory
 }
@@ -75,7 +84,8 @@ type Loader struct {
 	actions []float32
 	actionW int
 	// q has the shape (rows, d_q).
-	q []float32
+	q        []float32
+	episodes []Episode
 	fetchers
 	waited time.Duration
 }
@@ -112,13 +122,13 @@ type fetch struct {
 // memory. clips are those of one split. frames is a reader over src or a resized set,
 // or nil if the caller has all frames elsewhere and needs only their rows.
 func NewLoader(src Source, frames FrameReader, clips []Clip, opt LoaderOptions) (*Loader, error) {
-	if opt.Batch < 1 || opt.Frames < 1 || opt.Skip < 1 {
-		panic("dataset: a Loader needs Batch, Frames and Skip >= 1")
+	if opt.Batch < 1 || opt.Frames < 1 || opt.Skip < 1 || opt.Goals && opt.Frames < 2 {
+		panic("dataset: a Loader needs Batch, Frames and Skip >= 1, and two frames for goals")
 	}
 	if len(clips) < opt.Batch {
 		return nil, fmt.Errorf("loading batches of %d: the data set gives only %d clips (hint: collect more episodes or use a smaller batch)", opt.Batch, len(clips))
 	}
-	l := &Loader{clips: clips, frames: frames, opt: opt}
+	l := &Loader{clips: clips, frames: frames, opt: opt, episodes: src.Episodes()}
 	if err := l.readColumns(src); err != nil {
 		return nil, err
 	}
@@ -261,11 +271,14 @@ func (l *Loader) newBatch(clips int) *Batch {
 	if o.Q != nil {
 		b.Q = make([]float32, n*len(o.Q.Parts))
 	}
+	if o.Goals {
+		b.Left = make([]float32, clips)
+	}
 	return b
 }
 
 // Pick fetches clips by their index in the loader's clips, for callers with their own
-// order. The batch belongs to the caller and is not reused.
+// order. Goals are drawn as for step 0. The batch belongs to the caller and is not reused.
 func (l *Loader) Pick(ctx context.Context, clips []int) (*Batch, error) {
 	b := l.newBatch(len(clips))
 	for i, c := range clips {
@@ -309,27 +322,53 @@ func (l *Loader) plan(b *Batch, step int) {
 // fill reads the data of a planned batch with all workers. A worker fills one clip at
 // a time.
 func (l *Loader) fill(ctx context.Context, b *Batch) error {
+	if l.opt.Goals {
+		l.drawGoals(b)
+	}
 	return parallel.For(ctx, l.opt.Workers, len(b.Clips), func(_, i int) error { return l.fillClip(b, i) })
+}
+
+// drawGoals draws the distances to the goals of a batch, a pure function of seed, step
+// and clips.
+func (l *Loader) drawGoals(b *Batch) {
+	r := rng.Stream("goals", l.opt.Seed, b.Step)
+	for i, c := range b.Clips {
+		e := l.episodes[c.Episode]
+		most := e.Offset + e.Len - 1 - (c.Row + (l.opt.Frames-2)*l.opt.Skip)
+		if l.opt.MaxGoal > 0 {
+			most = min(most, l.opt.MaxGoal)
+		}
+		b.Left[i] = float32(1 + r.IntN(most))
+	}
+}
+
+// rowOf returns the row of frame t of clip i.
+func (l *Loader) rowOf(b *Batch, i, t int) int {
+	row := b.Clips[i].Row + t*l.opt.Skip
+	if l.opt.Goals && t == l.opt.Frames-1 {
+		row += int(b.Left[i]) - l.opt.Skip
+	}
+	return row
 }
 
 // fillClip copies the actions and, for each frame, row, q and pixels of clip i. The
 // actions of a clip are consecutive rows, so they are one copy.
 func (l *Loader) fillClip(b *Batch, i int) error {
-	o, row := l.opt, b.Clips[i].Row
+	o := l.opt
 	bytes := len(b.Pixels) / len(b.Rows)
 	block := o.Skip * l.actionW
-	copy(b.Actions[i*o.Frames*block:(i+1)*o.Frames*block], l.actions[row*l.actionW:])
+	copy(b.Actions[i*o.Frames*block:(i+1)*o.Frames*block], l.actions[b.Clips[i].Row*l.actionW:])
 	for t := range o.Frames {
-		at := i*o.Frames + t
-		b.Rows[at] = int32(row + t*o.Skip)
+		at, row := i*o.Frames+t, l.rowOf(b, i, t)
+		b.Rows[at] = int32(row)
 		if o.Q != nil {
 			dq := len(o.Q.Parts)
-			copy(b.Q[at*dq:(at+1)*dq], l.q[(row+t*o.Skip)*dq:])
+			copy(b.Q[at*dq:(at+1)*dq], l.q[row*dq:])
 		}
 		if l.frames == nil {
 			continue
 		}
-		if err := l.frames.Frame(row+t*o.Skip, b.Pixels[at*bytes:(at+1)*bytes]); err != nil {
+		if err := l.frames.Frame(row, b.Pixels[at*bytes:(at+1)*bytes]); err != nil {
 			return err
 		}
 	}

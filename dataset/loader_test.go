@@ -34,7 +34,7 @@ func newTestLoader(t *testing.T, src *fake, workers int) *Loader {
 
 // keep copies a batch that a test compares later, since its memory is reused.
 func keep(b *Batch) Batch {
-	return Batch{b.Step, slices.Clone(b.Clips), slices.Clone(b.Rows), bytes.Clone(b.Pixels), slices.Clone(b.Actions), slices.Clone(b.Q), slices.Clone(b.Episode)}
+	return Batch{b.Step, slices.Clone(b.Clips), slices.Clone(b.Rows), bytes.Clone(b.Pixels), slices.Clone(b.Actions), slices.Clone(b.Q), slices.Clone(b.Episode), slices.Clone(b.Left)}
 }
 
 func mustBatch(t *testing.T, l *Loader, step int) *Batch {
@@ -107,6 +107,95 @@ func TestBatchIsAFunctionOfTheStep(t *testing.T) {
 		got := keep(mustBatch(t, other, step))
 		if !reflect.DeepEqual(want[step], got) {
 			t.Fatalf("step %d differs: clips %v, want %v", step, got.Clips, want[step].Clips)
+		}
+	}
+}
+
+// newGoalLoader returns a loader of clips of two frames and a goal in episodes of 3, 4 and
+// 9 rows: 1, 2 and 7 clips.
+func newGoalLoader(t *testing.T, frames FrameReader, most, workers int) *Loader {
+	t.Helper()
+	src := newFake(t, 3, 4, 9)
+	cut, err := Cut(src, Paper, 3, 1, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLoader(src, frames, slices.Concat(cut.Train, cut.Val), LoaderOptions{Batch: 10, Frames: 3, Skip: 1, Seed: 5, Workers: workers,
+		Action: cut.Action, Q: &testQ, QMoments: Moments{Mean: []float64{0, 0}, Std: []float64{1, 1}}, Goals: true, MaxGoal: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Goals are uniform on the rows that remain of the episode, or on the first MaxGoal of
+// them: 2000 draws of one of k distances have counts within 5 standard deviations of
+// 2000/k.
+func TestGoals(t *testing.T) {
+	const steps = 2000
+	for _, most := range []int{0, 3} {
+		l := newGoalLoader(t, nil, most, 2)
+		counts := map[Clip]map[int]int{}
+		for step := range steps { // each has all ten clips
+			b := mustBatch(t, l, step)
+			for i, c := range b.Clips {
+				if counts[c] == nil {
+					counts[c] = map[int]int{}
+				}
+				counts[c][int(b.Left[i])]++
+			}
+		}
+		if len(counts) != 10 {
+			t.Errorf("%d clips, want 10", len(counts))
+		}
+		for c, of := range counts {
+			e := l.episodes[c.Episode]
+			k := e.Offset + e.Len - 2 - c.Row
+			if most > 0 {
+				k = min(k, most)
+			}
+			each := steps / float64(k)
+			for left, n := range of {
+				if left < 1 || left > k || math.Abs(float64(n)-each) > 5*math.Sqrt(each*(1-1/float64(k))) {
+					t.Errorf("at most %d: clip %v has its goal %d rows later %d times, want %g times each of 1 to %d", most, c, left, n, each, k)
+				}
+			}
+			if len(of) != k {
+				t.Errorf("at most %d: clip %v has %d distances, want %d", most, c, len(of), k)
+			}
+		}
+	}
+}
+
+// The last place of a clip has row, state and frame of the goal. Like everything else,
+// goals are a function of the step.
+func TestGoalContents(t *testing.T) {
+	src := newFake(t, 3, 4, 9)
+	straight, other := newGoalLoader(t, Original(src), 0, 3), newGoalLoader(t, Original(src), 0, 1)
+	frame := make([]byte, envs.FrameBytes)
+	var want []Batch
+	for step := range 4 {
+		b := keep(mustBatch(t, straight, step))
+		for i, c := range b.Clips {
+			if rows := []int32{int32(c.Row), int32(c.Row + 1), int32(c.Row+1) + int32(b.Left[i])}; !slices.Equal(b.Rows[3*i:3*i+3], rows) {
+				t.Errorf("clip %v with %g left has the rows %v", c, b.Left[i], b.Rows[3*i:3*i+3])
+			}
+		}
+		for at, row := range b.Rows {
+			err := src.Frame(int(row), frame)
+			if err != nil || !bytes.Equal(frame, b.Pixels[at*len(frame):][:len(frame)]) || b.Q[2*at] != float32(row) {
+				t.Errorf("frame %d is not row %d, or its state %g not that of the row, %v", at, row, b.Q[2*at], err)
+			}
+		}
+		want = append(want, b)
+	}
+	if slices.Equal(want[0].Left, want[1].Left) {
+		t.Error("two steps have the same distances")
+	}
+	for _, step := range []int{2, 3, 1, 0} {
+		if got := keep(mustBatch(t, other, step)); !reflect.DeepEqual(want[step], got) {
+			t.Errorf("step %d differs: %v left, want %v", step, got.Left, want[step].Left)
 		}
 	}
 }
