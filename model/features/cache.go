@@ -51,9 +51,9 @@ type shard struct{ from, to int }
 // It is a variable for tests.
 var shardBytes = 64_000_000
 
-// rowBytes returns the size of a row in a shard: its numbers in bf16, little-endian,
-// and a checksum of 4 bytes.
-func (c *cache) rowBytes() int { return 2*c.Key.numbers() + 4 }
+// rowBytes returns the size of a row in a shard: its numbers (Key.pack) and a checksum
+// of 4 bytes.
+func (c *cache) rowBytes() int { return c.Key.bytes() + 4 }
 
 // castagnoli is the table for CRC-32C.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -209,12 +209,7 @@ func (c *cache) write(ctx context.Context, w io.Writer, s shard) error {
 	for i := range rows {
 		rows[i] = int32(s.from + i)
 	}
-	row := make([]byte, 0, c.rowBytes())
-	return c.encode(ctx, rows, func(i int, values []uint16) error {
-		row = row[:0]
-		for _, v := range values {
-			row = binary.LittleEndian.AppendUint16(row, v)
-		}
+	return c.encode(ctx, rows, func(i int, row []byte) error {
 		_, err := w.Write(binary.LittleEndian.AppendUint32(row, checksum(s.from+i, row)))
 		return err
 	})
@@ -222,7 +217,7 @@ func (c *cache) write(ctx context.Context, w io.Writer, s shard) error {
 
 // Features reads rows from their shards. It opens a file for a single row at a time,
 // since a cache may have more shards than a process may have open files.
-func (c *cache) Features(ctx context.Context, rows []int32, dst []uint16) error {
+func (c *cache) Features(ctx context.Context, rows []int32, dst []float32) error {
 	n := c.Key.numbers()
 	return parallel.For(ctx, c.Workers, len(rows), func(_, i int) error {
 		row := int(rows[i])
@@ -238,7 +233,7 @@ func (c *cache) Features(ctx context.Context, rows []int32, dst []uint16) error 
 }
 
 // readRow reads the numbers of one row from its shard and verifies their checksum.
-func (c *cache) readRow(s shard, row int, dst []uint16) error {
+func (c *cache) readRow(s shard, row int, dst []float32) error {
 	f, err := safefile.Open(c.path(s), safefile.MaxData)
 	if err != nil {
 		return err
@@ -252,9 +247,7 @@ func (c *cache) readRow(s shard, row int, dst []uint16) error {
 	if binary.LittleEndian.Uint32(sum) != checksum(row, numbers) {
 		return fmt.Errorf("row %d is damaged", row)
 	}
-	for j := range dst {
-		dst[j] = binary.LittleEndian.Uint16(numbers[2*j:])
-	}
+	c.Key.unpack(dst, numbers)
 	return nil
 }
 

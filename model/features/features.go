@@ -4,7 +4,7 @@
 // Open returns a Source. It is a cache on disk, which Open fills for all rows first,
 // if the cache fits into the limit. Otherwise it computes features when they are
 // requested and retains the most recent ones in memory. Both round all numbers to
-// bf16, so that a training gives the same bytes with either.
+// bf16, unless Key.Float32 is set, so that a training gives the same bytes with either.
 //
 // The package does not depend on an encoder or a model: Options.Encode computes the
 // features, and Key identifies everything that they depend on.
@@ -12,6 +12,7 @@ package features
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,9 +29,9 @@ import (
 
 // Source provides features by row.
 type Source interface {
-	// Features writes the features of the given rows to dst, Patches*Width numbers in
-	// bf16 per row. A row may be listed more than once.
-	Features(ctx context.Context, rows []int32, dst []uint16) error
+	// Features writes the features of the given rows to dst, Patches*Width numbers per
+	// row. A row may be listed more than once.
+	Features(ctx context.Context, rows []int32, dst []float32) error
 	Close() error
 }
 
@@ -44,10 +45,43 @@ type Key struct {
 	Device    string `json:"device"`     // kind of the device that computes the features
 	Patches   int    `json:"patches"`    // P, patches per frame
 	Width     int    `json:"width"`      // D, numbers per patch
+	// Float32 stores the numbers as they are, in 4 bytes instead of the 2 of bf16.
+	Float32 bool `json:"float32,omitempty"`
 }
 
 // numbers returns the number of features per row.
 func (k Key) numbers() int { return k.Patches * k.Width }
+
+// bytes returns the size of the stored numbers of a row.
+func (k Key) bytes() int {
+	if k.Float32 {
+		return 4 * k.numbers()
+	}
+	return 2 * k.numbers()
+}
+
+// pack appends the numbers of a row to dst as they are stored, little-endian.
+func (k Key) pack(dst []byte, values []float32) []byte {
+	for _, v := range values {
+		if k.Float32 {
+			dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+		} else {
+			dst = binary.LittleEndian.AppendUint16(dst, bf16(v))
+		}
+	}
+	return dst
+}
+
+// unpack is the inverse of pack.
+func (k Key) unpack(dst []float32, row []byte) {
+	for i := range dst {
+		if k.Float32 {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
+		} else {
+			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(row[2*i:])) << 16)
+		}
+	}
+}
 
 // Options describes the features to provide and where they may be stored.
 type Options struct {
@@ -202,12 +236,12 @@ func bf16(v float32) uint16 {
 // atOnce is the number of frames that are read and encoded in one batch.
 const atOnce = 64
 
-// encode computes the features of rows and calls use with those of row i, in order.
-// values is only valid during the call.
-func (o *Options) encode(ctx context.Context, rows []int32, use func(i int, values []uint16) error) error {
+// encode computes the features of rows and calls use with those of row i as they are
+// stored, in order. row is only valid during the call.
+func (o *Options) encode(ctx context.Context, rows []int32, use func(i int, row []byte) error) error {
 	frame, n := 3*o.Key.FrameSize*o.Key.FrameSize, o.Key.numbers()
 	most := min(len(rows), atOnce)
-	px, dst, values := make([]byte, most*frame), make([]float32, most*n), make([]uint16, n)
+	px, dst, row := make([]byte, most*frame), make([]float32, most*n), make([]byte, 0, o.Key.bytes())
 	for from := 0; from < len(rows); from += atOnce {
 		piece := rows[from:min(from+atOnce, len(rows))]
 		err := parallel.For(ctx, o.Workers, len(piece), func(_, i int) error { return o.Frames.Frame(int(piece[i]), px[i*frame:][:frame]) })
@@ -218,10 +252,7 @@ func (o *Options) encode(ctx context.Context, rows []int32, use func(i int, valu
 			return fmt.Errorf("encoding frames: %w", err)
 		}
 		for i := range piece {
-			for j, v := range dst[i*n:][:n] {
-				values[j] = bf16(v)
-			}
-			if err := use(from+i, values); err != nil {
+			if err := use(from+i, o.Key.pack(row, dst[i*n:][:n])); err != nil {
 				return err
 			}
 		}

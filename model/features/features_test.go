@@ -3,6 +3,7 @@ package features
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -65,15 +66,20 @@ func open(t *testing.T, o Options) (Source, string) {
 	return s, note
 }
 
+// rounded returns a number as it is stored in bf16.
+func rounded(v float32) float32 { return math.Float32frombits(uint32(bf16(v)) << 16) }
+
 // check requests rows, some of them twice in a request or in several requests, and
 // compares with the rounded numbers.
-func check(t *testing.T, s Source) {
+func check(t *testing.T, s Source) { t.Helper(); checkAs(t, s, rounded) }
+
+func checkAs(t *testing.T, s Source, stored func(float32) float32) {
 	t.Helper()
 	for _, list := range [][]int32{{5, 94, 0, 5, 60}, {60, 1, 94}, {}} {
-		got, want := make([]uint16, len(list)*patches*width), []uint16{}
+		got, want := make([]float32, len(list)*patches*width), []float32{}
 		for _, row := range list {
 			for j := range patches * width {
-				want = append(want, bf16(number(int(row), j)))
+				want = append(want, stored(number(int(row), j)))
 			}
 		}
 		if err := s.Features(t.Context(), list, got); err != nil || !slices.Equal(got, want) {
@@ -105,6 +111,24 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// TestFloat32 checks that features in float32 are not rounded, and that their cache is
+// another one, twice as large but for checksums and headers.
+func TestFloat32(t *testing.T) {
+	encoded := 0
+	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
+	open(t, o)
+	o.Key.Float32 = true
+	exact := func(v float32) float32 { return v }
+	for _, limit := range []Limit{Auto, Off} {
+		o.Limit, encoded = limit, 0
+		s, note := open(t, o)
+		checkAs(t, s, exact)
+		if limit == Auto && (encoded != rows || !strings.Contains(note, "of 0.00448 MB") || !strings.Contains(note, "1 caches of other data, backbones or devices take 0.00248 MB")) { // 95 rows of 28 bytes and 19 headers of 96 are 4484
+			t.Errorf("%d frames were encoded, %q", encoded, note)
+		}
+	}
+}
+
 // TestRing checks that features are retained up to a bound.
 func TestRing(t *testing.T) {
 	encoded := 0
@@ -116,12 +140,12 @@ func TestRing(t *testing.T) {
 		encoded int
 	}{{[]int32{1, 2, 3}, 3}, {[]int32{3, 1}, 0}, {[]int32{4}, 1}, {[]int32{2, 3, 4}, 0}, {[]int32{1, 1, 5, 6, 7}, 4}, {[]int32{5, 6, 7}, 0}} {
 		encoded = 0
-		dst := make([]uint16, len(c.rows)*patches*width)
+		dst := make([]float32, len(c.rows)*patches*width)
 		if err := r.Features(t.Context(), c.rows, dst); err != nil || encoded != c.encoded {
 			t.Errorf("%d: %d encoded, want %d, %v", i, encoded, c.encoded, err)
 		}
 		for k, row := range c.rows {
-			if dst[k*patches*width] != bf16(number(int(row), 0)) {
+			if dst[k*patches*width] != rounded(number(int(row), 0)) {
 				t.Errorf("%d: place %d is not row %d", i, k, row)
 			}
 		}
@@ -282,7 +306,7 @@ func TestOthers(t *testing.T) {
 	if err := rewrite(c.path(c.shards[2]), func(b []byte) []byte { b[len(b)-7] ^= 1; return b }); err != nil {
 		t.Fatal(err)
 	}
-	err = s.Features(t.Context(), []int32{29}, make([]uint16, patches*width))
+	err = s.Features(t.Context(), []int32{29}, make([]float32, patches*width))
 	if err == nil || !strings.Contains(err.Error(), "row 29 is damaged (hint: remove that file") {
 		t.Errorf("a damaged row: %v", err)
 	}
@@ -293,7 +317,7 @@ func TestOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []int32{10, 11} {
-		if err := s.Features(t.Context(), []int32{row}, make([]uint16, patches*width)); err == nil || !strings.Contains(err.Error(), "is damaged (hint: ") {
+		if err := s.Features(t.Context(), []int32{row}, make([]float32, patches*width)); err == nil || !strings.Contains(err.Error(), "is damaged (hint: ") {
 			t.Errorf("a row in another place: %v", err)
 		}
 	}
@@ -303,8 +327,19 @@ func TestOthers(t *testing.T) {
 	if _, note := open(t, o); !strings.Contains(note, "1 were damaged or of an older format and are computed again") {
 		t.Errorf("an earlier version: %q", note)
 	}
-	if err := s.Features(t.Context(), []int32{rows}, make([]uint16, patches*width)); err == nil || !strings.Contains(err.Error(), "has 95 rows") {
+	if err := s.Features(t.Context(), []int32{rows}, make([]float32, patches*width)); err == nil || !strings.Contains(err.Error(), "has 95 rows") {
 		t.Errorf("a row that is not there: %v", err)
+	}
+}
+
+// TestBytes compares a cache in bf16 with the one that the version before Key.Float32
+// wrote: its id, and the SHA-256 of its fourth shard.
+func TestBytes(t *testing.T) {
+	encoded := 0
+	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
+	_, note := open(t, o)
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(files(t, o.Path)["000000030.rows"]))); !strings.Contains(note, "/83be618384a26a980d22938f9440b476 ") || sum != "c1a2a47841b10af0aad2cb8b37151c84db23a33c9852bdef28a83e33da266c5c" {
+		t.Errorf("%s, %s", note, sum)
 	}
 }
 

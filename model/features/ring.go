@@ -1,6 +1,9 @@
 package features
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // ringBytes is the memory for features that are retained.
 const ringBytes = 256_000_000
@@ -10,7 +13,7 @@ const ringBytes = 256_000_000
 type ring struct {
 	Options
 	most   int           // maximum number of slots
-	slots  [][]uint16    // features of one row each
+	slots  [][]byte      // features of one row each, as stored (Key.pack)
 	rows   []int32       // row in each slot
 	at     map[int32]int // slot of each retained row
 	oldest int           // slot to replace next, once all slots are in use
@@ -18,25 +21,27 @@ type ring struct {
 
 // newRing returns an empty ring with room for at least one row.
 func newRing(o Options) *ring {
-	return &ring{Options: o, most: max(1, ringBytes/max(1, 2*o.Key.numbers())), at: map[int32]int{}}
+	return &ring{Options: o, most: max(1, ringBytes/max(1, o.Key.bytes())), at: map[int32]int{}}
 }
 
 // Features implements Source. It copies retained rows, encodes the others once each,
 // and then copies those that the request lists again.
-func (r *ring) Features(ctx context.Context, rows []int32, dst []uint16) error {
+func (r *ring) Features(ctx context.Context, rows []int32, dst []float32) error {
 	n := r.Key.numbers()
 	first := map[int32]int{} // first index in rows of each row that must be encoded
 	var todo []int32
 	for i, row := range rows {
 		if slot, ok := r.at[row]; ok {
-			copy(dst[i*n:][:n], r.slots[slot])
+			r.Key.unpack(dst[i*n:][:n], r.slots[slot])
 		} else if _, twice := first[row]; !twice {
 			first[row] = i
 			todo = append(todo, row)
 		}
 	}
-	err := r.encode(ctx, todo, func(i int, values []uint16) error {
-		copy(dst[first[todo[i]]*n:], values)
+	// Storing may evict rows of this request, which have been copied.
+	err := r.encode(ctx, todo, func(i int, values []byte) error {
+		r.Key.unpack(dst[first[todo[i]]*n:][:n], values)
+		r.store(todo[i], values)
 		return nil
 	})
 	if err != nil {
@@ -47,20 +52,14 @@ func (r *ring) Features(ctx context.Context, rows []int32, dst []uint16) error {
 			copy(dst[i*n:][:n], dst[from*n:][:n])
 		}
 	}
-	// Storing may evict rows of this request, so it comes after all of them have been
-	// copied.
-	for _, row := range todo {
-		r.store(row, dst[first[row]*n:][:n])
-	}
 	return nil
 }
 
 // store retains a row's features, in a new slot or in place of the oldest.
-func (r *ring) store(row int32, values []uint16) {
+func (r *ring) store(row int32, values []byte) {
 	if len(r.slots) < r.most {
-		r.slots, r.rows = append(r.slots, make([]uint16, len(values))), append(r.rows, row)
+		r.slots, r.rows = append(r.slots, slices.Clone(values)), append(r.rows, row)
 		r.at[row] = len(r.slots) - 1
-		copy(r.slots[len(r.slots)-1], values)
 		return
 	}
 	delete(r.at, r.rows[r.oldest])
