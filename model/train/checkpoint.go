@@ -52,7 +52,7 @@ func sidecar(o Options, c clips, steps int, fp string) (side weights.Sidecar, er
 	s := spec{Task: o.Task.Name, Method: o.Method.Name, Protocol: string(o.Protocol), Device: o.Dev.Kind().String(), Data: fp,
 		Q: o.Task.Q.Name, Seed: o.Seed, Schema: model.Schema, Steps: steps, Model: o.Model, Train: o.Config}
 	side = weights.Sidecar{Kind: o.Method.Family, Checkpoint: "last", Schema: s.Schema, Method: s.Method, Task: s.Task, Step: steps, Seed: s.Seed,
-		Protocol: s.Protocol, Device: s.Device, ActionMean: c.Action.Mean, ActionStd: c.Action.Std, Data: fp, Split: c.split, Backbone: o.Model.Info().Backbone}
+		Protocol: s.Protocol, Device: s.Device, ActionMean: c.Action.Mean, ActionStd: c.Action.Std, Data: fp, Split: c.split, Backbone: o.Model.Info().Backbone, Encoder: o.Model.Info().Encoder}
 	if o.Method.UsesQ() {
 		side.QName, side.QMean, side.QStd = o.Task.Q.Name, c.q.Mean, c.q.Std
 	}

@@ -50,7 +50,8 @@ type Optimiser struct {
 	// part of the gradient. WarmUp has no effect.
 	Adam        bool    `toml:"adam,omitempty" json:"adam,omitempty"`
 	WeightDecay float64 `toml:"weight_decay" json:"weight_decay"`
-	// WarmUp is the fraction of the steps in which the rate rises from 0 to LR.
+	// WarmUp is the fraction of the steps in which the rate rises from 0 to LR. It has no
+	// effect if Final is positive.
 	WarmUp float64 `toml:"warm_up" json:"warm_up"`
 	// Clip is the maximum L2 norm of the gradient of all parameters, or 0 for no
 	// clipping.
@@ -174,6 +175,9 @@ func (c Config) Validate() error {
 	}
 	if c.WarmUp >= 1 {
 		return fmt.Errorf("train: warm_up is %g (hint: a fraction of the steps, below 1)", c.WarmUp)
+	}
+	if c.Decay != 0 || !(c.Final >= 0 && c.Final <= 1) {
+		return fmt.Errorf("train: decay is %g and final %g (hint: [train] has weight_decay instead of decay; final is a fraction of lr)", c.Decay, c.Final)
 	}
 	numbers := map[string]float64{"lr": c.LR, "weight_decay": c.WeightDecay, "warm_up": c.WarmUp, "clip": c.Clip}
 	for _, term := range requiredTerms {

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"scalewm/dataset"
@@ -110,25 +109,24 @@ type feed struct {
 
 // encodesOnDevice reports whether a training runs a frozen encoder in every step, so
 // that features do not pass through the host. That takes a device with memory of its
-// own, which stores activations in bf16, the format to which features are rounded.
-func encodesOnDevice(dev device.Device) bool {
-	return dev.Traits().Activations == device.BFloat16 && dev.FreeBytes() > 0
+// own, which stores activations in bf16, the format to which features are rounded. A
+// single latent row per frame takes less time to copy than its frame takes to encode.
+func encodesOnDevice(dev device.Device, info model.Info) bool {
+	return dev.Traits().Activations == device.BFloat16 && dev.FreeBytes() > 0 && info.Patches > 1
 }
 
 // Features provides the outputs of a frozen encoder for the frames of a data set.
 type Features interface {
-	// Features writes the features of the given rows to dst, P*D numbers in bf16 per
-	// row.
-	Features(ctx context.Context, rows []int32, dst []uint16) error
+	// Features writes the features of the given rows to dst, P*D numbers per row.
+	Features(ctx context.Context, rows []int32, dst []float32) error
 	Close() error
 }
 
-// featureBatch holds the features of a batch on the device. A cache stores them as
-// bf16, so they are rounded to bf16 even if they are computed on the fly: the trained
-// weights do not depend on where features come from.
+// featureBatch holds the features of a batch on the device. A cache of patches stores
+// them as bf16, so they are rounded to bf16 even if they are computed on the fly: the
+// trained weights do not depend on where features come from.
 type featureBatch struct {
 	from   Features // nil if encoder computes the features
-	bits   []uint16
 	values []float32
 
 	encoder model.World
@@ -147,11 +145,8 @@ func (m *featureBatch) encode(dev device.Device, frames device.Bytes) device.Mat
 
 // upload reads the features of rows and uploads them, as float32.
 func (m *featureBatch) upload(ctx context.Context, dev device.Device, rows []int32) (device.Mat, error) {
-	if err := m.from.Features(ctx, rows, m.bits); err != nil {
+	if err := m.from.Features(ctx, rows, m.values); err != nil {
 		return device.Mat{}, err
-	}
-	for i, b := range m.bits {
-		m.values[i] = math.Float32frombits(uint32(b) << 16)
 	}
 	dev.Upload(m.Mat, m.values)
 	return m.Mat, nil
@@ -168,7 +163,7 @@ func newFeed(dev device.Device, features Features, encoder model.World, resident
 	}
 	switch {
 	case features != nil:
-		f.features.bits, f.features.values = make([]uint16, f.features.Len()), make([]float32, f.features.Len())
+		f.features.values = make([]float32, f.features.Len())
 		return f
 	case encoder != nil:
 		f.features.rounded = device.NewActivations(dev, f.features.Rows, f.features.Cols)
@@ -259,7 +254,7 @@ func (l *loop) openFeeds(frames dataset.FrameReader) (err error) {
 // feed opens a feed of batches of the given clips.
 func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*feed, error) {
 	opt := dataset.LoaderOptions{Batch: batch, Frames: l.t.info.ClipFrames(), Skip: l.t.info.FrameSkip, Seed: l.o.Seed,
-		Workers: l.o.Workers, Action: l.clips.Action, Pixels: l.o.Dev}
+		Workers: l.o.Workers, Action: l.clips.Action, Pixels: l.o.Dev, Goals: l.t.info.Goals, MaxGoal: l.t.info.MaxGoal}
 	if l.o.Method.UsesQ() {
 		opt.Q, opt.QMoments = &l.o.Task.Q, l.clips.q
 	}

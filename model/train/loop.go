@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	_, learns := l.t.model.(model.Learner)
 	switch {
 	case learns:
-	case encodesOnDevice(o.Dev):
+	case encodesOnDevice(o.Dev, l.t.info):
 		l.encoder = l.t.model.(model.World)
 		l.note("features are computed on the device in every step, and no cache is used")
 	default:

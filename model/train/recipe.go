@@ -26,9 +26,9 @@ type Recipe struct {
 }
 
 // notShared are the JSON fields of a recipe or a geometry that differ between runs of
-// one preset because they belong to a task or a method, or that do not affect the
-// weights.
-var notShared = []string{"q", "q_columns", "scale_weight", "aux_weight", "action_dim", "log_every", "diagnostic_every", "save_every", "eval_every", "eval_batches"}
+// one preset because they belong to a task, a method or an encoder, or that do not affect
+// the weights.
+var notShared = []string{"encoder", "q", "q_columns", "scale_weight", "aux_weight", "action_dim", "log_every", "diagnostic_every", "save_every", "eval_every", "eval_batches"}
 
 // RecipeOf returns the Recipe in a checkpoint's sidecar. It is zero if there is none.
 func RecipeOf(s *weights.Sidecar) (r Recipe) {

@@ -28,8 +28,9 @@ type trainer struct {
 	// sums, 1 x 3*terms+1, collects all numbers that a step reports, so that one
 	// download at its end fetches them. result, gradNorm and norm are its layout.
 	sums device.Mat
-	// Inputs of a step, (B*T) x A and (B*T) x d_q, at fixed addresses for recorded steps.
-	actions, q device.Mat
+	// Inputs of a step, (B*T) x A, (B*T) x d_q and B x 1, at fixed addresses for recorded
+	// steps.
+	actions, q, left device.Mat
 }
 
 // term is a loss term of this training, with its name and weight.
@@ -63,13 +64,16 @@ func newTrainer(o Options, total int) (*trainer, error) {
 	if o.Method.UsesQ() {
 		t.q = device.NewMat(o.Dev, frames, len(o.Task.Q.Parts))
 	}
+	if t.info.Goals {
+		t.left = device.NewMat(o.Dev, o.Config.Batch, 1)
+	}
 	return t, nil
 }
 
 // free releases all memory on the device.
 func (t *trainer) free() {
 	t.arena.Free()
-	for _, m := range []device.Mat{t.m, t.v, t.sums, t.actions, t.q} {
+	for _, m := range []device.Mat{t.m, t.v, t.sums, t.actions, t.q, t.left} {
 		if m.IsSet() {
 			t.dev.Free(m.Buf)
 		}
@@ -99,7 +103,7 @@ type inputs struct {
 	dropout uint64           // key of the dropout masks
 }
 
-// inputs uploads the remaining data of a batch, actions and q, and makes all random
+// inputs uploads the remaining data of a batch, actions, q and left, and makes all random
 // draws of step n of a split. All uploads precede the first kernel of the step, so
 // that a device can record the kernels of a step and replay them.
 func (t *trainer) inputs(b *dataset.Batch, frames model.Batch, split string, n int) inputs {
@@ -111,6 +115,10 @@ func (t *trainer) inputs(b *dataset.Batch, frames model.Batch, split string, n i
 	if t.q.IsSet() {
 		seen.Q = t.q.RowRange(0, rows)
 		t.dev.Upload(seen.Q, b.Q)
+	}
+	if t.left.IsSet() {
+		in.Left = t.left.RowRange(0, len(b.Clips))
+		t.dev.Upload(in.Left, b.Left)
 	}
 	for _, term := range t.terms {
 		in.losses = append(in.losses, term.Prepare(seen))
@@ -199,8 +207,11 @@ func (t *trainer) read() []float64 {
 
 // rate returns the learning rate of a 0-based step.
 func (t *trainer) rate(step int) float64 {
-	if t.cfg.Adam {
+	switch {
+	case t.cfg.Adam:
 		return t.cfg.LR
+	case t.cfg.Final > 0:
+		return t.cfg.final(step, t.total)
 	}
 	return rate(t.cfg.LR, t.cfg.WarmUp, step, t.total)
 }
@@ -215,6 +226,17 @@ func rate(base, warmUp float64, n, total int) float64 {
 		return base * float64(n) / float64(w)
 	}
 	return base / 2 * (1 + math.Cos(math.Pi*float64(n-w)/float64(total-w)))
+}
+
+// final returns the learning rate of the 0-based step n of total: a cosine from LR to
+// Final*LR. It is constant within an epoch if Epochs is set, as that of GC-IDM
+// (docs/sources.md#gc-idm).
+func (c Config) final(n, total int) float64 {
+	if c.Epochs > 0 {
+		n, total = n*c.Epochs/total, c.Epochs
+	}
+	low := c.LR * c.Final
+	return low + (c.LR-low)/2*(1+math.Cos(math.Pi*float64(n)/float64(total)))
 }
 
 // checkFinite returns an error if a loss or the gradient norm of a step is not

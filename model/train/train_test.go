@@ -409,6 +409,21 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// The expected rates are those of PyTorch 2.15's CosineAnnealingLR with T_max 4 and eta_min
+// 1e-5, stepped once per epoch. With a number of steps instead, each is an epoch.
+func TestFinalRate(t *testing.T) {
+	want := []float64{0.001, 0.000855017856687341, 0.000505, 0.000154982143312659}
+	tr := trainer{cfg: Config{Optimiser: Optimiser{Schedule: model.Schedule{LR: 1e-3, Final: .01}, WarmUp: .1}}}
+	for epochs, steps := range map[int]int{4: 12, 0: 4} {
+		tr.cfg.Epochs, tr.total = epochs, steps
+		for n := range steps {
+			if got := tr.rate(n); math.Abs(got-want[4*n/steps]) > 1e-15 {
+				t.Errorf("step %d of %d: %g, want %g", n, steps, got, want[4*n/steps])
+			}
+		}
+	}
+}
+
 // Adam at a constant rate, as in the paper (docs/sources.md#optimiser). In step 1 the
 // moments are the gradient g and its square, both corrected, so that a parameter moves
 // by lr*g/(|g|+eps). The decay is part of g. AdamW's first step, at rate 0, has the

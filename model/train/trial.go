@@ -27,9 +27,9 @@ func NewTrial(o Options) (*Trial, error) {
 	dev, clips := o.Dev, o.Config.Batch
 	frames := clips * t.info.ClipFrames()
 	b := &dataset.Batch{Clips: make([]dataset.Clip, clips), Actions: make([]float32, frames*t.info.ActionWidth), Rows: make([]int32, frames),
-		Episode: make([]int32, clips), Q: make([]float32, frames*t.q.Cols)}
+		Episode: make([]int32, clips), Q: make([]float32, frames*t.q.Cols), Left: make([]float32, clips)}
 	for i := range b.Episode {
-		b.Episode[i] = int32(i)
+		b.Episode[i], b.Left[i] = int32(i), 1
 	}
 	for i := range b.Q {
 		b.Q[i] = float32(i*7919%101)/50 - 1
