@@ -44,6 +44,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	q := c.String("q", "", "task `state` for scale and aux (default: the preset's): full, half or native")
 	weight := c.String("scale-weight", "", "`weight` of scale's loss term (default: the preset's)")
 	workers := c.Count("workers", 0, "use `n` goroutines to read frames; 0 means one per core (the result does not depend on it)")
+	encoder := c.String("encoder", "", "`folder` of the run on whose latents a policy is trained, or its file of weights")
 	featured := c.featureFlags()
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to resume (without the flag, one is resumed if there is any)")
 	breakLock := c.breakLockFlag()
@@ -62,7 +63,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	}
 	// Method and protocol, then the flags that do not apply to the method.
 	m, err := parseMethod(*method)
-	if err == nil && !m.Plans() {
+	if err == nil && !m.HasModel() {
 		err = fmt.Errorf("%s has no model to train", *method)
 	}
 	_, err2 := dataset.ParseProtocol(*protocol)
@@ -109,7 +110,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		p.Train.Weights = p.Train.Weights.With(model.Correlation, t.Spec.Name, v)
 	}
 	// What determines the weights.
-	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: *protocol, Data: *data, Out: *out}
+	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: *protocol, Data: *data, Out: *out, Encoder: *encoder}
 	var cache features.Limit
 	if one.Backbone, cache, err = featured.read(false, m); err != nil {
 		return err

@@ -175,7 +175,7 @@ func readTraining(dir string, m model.Method, backbone *dinov2.File) (*weights.S
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if err != nil {
 		if p, err := LoadPreset(filepath.Join(dir, results.ConfigName)); err == nil {
-			if r, err := p.recipe(m, 0, backbone); err == nil {
+			if r, err := p.recipe(m, 1, backbone); err == nil { // 1: differs does not compare the width of actions
 				return nil, &r
 			}
 		}

@@ -25,7 +25,6 @@ import (
 	"scalewm/model"
 	_ "scalewm/model/amortised" // a family of models registers itself
 	"scalewm/model/device"
-	"scalewm/model/dinov2"
 	_ "scalewm/model/dinowm"
 	_ "scalewm/model/lewm"
 	"scalewm/model/train"
@@ -74,8 +73,9 @@ type recipe struct {
 }
 
 // recipe returns the recipe of a method's trainings. actionDim is the width of one
-// action; backbone is the file of a frozen encoder, for methods that need one.
-func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (recipe, error) {
+// action; backbone is a frozen encoder, for methods that need one: a *dinov2.File, or for
+// policies a *model.FrozenEncoder, without which the recipe is that of all encoders.
+func (p *Preset) recipe(m model.Method, actionDim int, backbone any) (recipe, error) {
 	f, err := model.FamilyOf(m.Family)
 	if err != nil {
 		return recipe{}, err
@@ -92,6 +92,7 @@ func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (r
 	if own := s.Training(); own != (model.Schedule{}) {
 		// The paper's text describes the training of [train], not that of other families.
 		r.Train.Schedule, r.Train.Adam, r.Train.PredictionSum = own, false, false
+		r.Train.WeightDecay, r.Train.Decay = cmp.Or(own.Decay, r.Train.WeightDecay), 0
 	}
 	return r, nil
 }

@@ -36,7 +36,7 @@ func TestRecipesKeepTheirIDs(t *testing.T) {
 				actions int
 			}{{"pusht", 2}, {"reacher", 2}, {"cube", 5}, {"tworoom", 2}, {"pointmaze", 2}, {"pendulum", 1}} {
 				m.Pretrained = false // its backbone is in no preset
-				if !m.Plans() {
+				if !m.HasModel() {
 					continue
 				}
 				r, err := p.recipe(m, task.actions, nil)

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"scalewm/dataset"
 	"scalewm/envs"
+	"scalewm/eval"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/dinov2"
@@ -29,7 +31,8 @@ type Training struct {
 	Protocol string
 	Data     string       // path of the data set
 	Out      string       // the run: folder of the checkpoint, with weights, sidecar, metrics and preset
-	Backbone *dinov2.File // for methods with a frozen encoder
+	Backbone *dinov2.File // for methods with a frozen DINOv2
+	Encoder  string       // for policies: the trained checkpoint that encodes frames, a run or its file
 }
 
 // Train is the step that makes an arm's checkpoint, train/TASK-METHOD-sSEED/, from
@@ -85,14 +88,18 @@ func (s *Train) State(context.Context) (State, error) {
 }
 
 // Check returns a RequestError if the training's folder contains files that are not
-// from this program, or another training. fingerprint returns that of the data set,
-// whose file may be missing; then the data set is not compared. kind is the device
-// kind of the trainer, "" for any.
+// from this program, or another training, or if the encoder does not fit. fingerprint
+// returns that of the data set, whose file may be missing; then the data set is not
+// compared. kind is the device kind of the trainer, "" for any.
 func (t Training) Check(fingerprint func() (string, error), kind string) error {
 	if err := checkOurs(t.Out, append(train.Files(), results.ConfigName)...); err != nil {
 		return err
 	}
 	ours, err := t.recipe()
+	if err != nil {
+		return err
+	}
+	frozen, err := t.encoderSum(fingerprint)
 	if err != nil {
 		return err
 	}
@@ -118,7 +125,7 @@ func (t Training) Check(fingerprint func() (string, error), kind string) error {
 		{"protocol", side.Protocol, t.Protocol},
 		{"data set", fmt.Sprintf("%.12s", side.Data), fmt.Sprintf("%.12s", data)},
 		{"device", side.Device, cmp.Or(kind, side.Device)},
-		{"backbone", fmt.Sprintf("%.12s", side.Backbone), fmt.Sprintf("%.12s", ours.Model.Info().Backbone)},
+		{"backbone", fmt.Sprintf("%.12s", side.Backbone), fmt.Sprintf("%.12s", cmp.Or(ours.Model.Info().Backbone, frozen, side.Backbone))},
 	} {
 		if f.is != f.asked {
 			return t.other(f.what, f.is, f.asked)
@@ -142,14 +149,55 @@ func (t Training) Joins(fingerprint func() (string, error)) error {
 	return claim{protocol: t.Protocol, task: t.Task, path: t.Data, data: data, preset: &t.Preset, backbone: t.Backbone, except: func(name string) bool { return name == filepath.Base(t.Out) }}.check(folder)
 }
 
-// recipe returns the training's recipe. A task state that the task does not have is
-// an error even for methods that use none: their sidecars would record a state that
-// does not exist.
-func (t Training) recipe() (recipe, error) {
+// encoderSum checks that a policy's encoder fits the training and returns the SHA-256 of
+// its weights. It returns "" if there is none yet: a grid trains it first.
+func (t Training) encoderSum(fingerprint func() (string, error)) (string, error) {
+	if t.Method.Policy != (t.Encoder != "") {
+		return "", Requestf("the method %s and --encoder %q: policies (%s) are trained on the latents of another run, and only they are (hint: --encoder FOLDER names that run)",
+			t.Method.Name, t.Encoder, strings.Join(model.MethodNames(func(m model.Method) bool { return m.Policy }), ", "))
+	}
+	if !t.Method.Policy {
+		return "", nil
+	}
+	arm, err := ArmOf(t.Encoder, "", t.Task)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", Requestf("--encoder: %w", err)
+	case model.MethodOf(arm.Method).Policy:
+		return "", Requestf("--encoder: %s is itself a policy, %s (hint: give the run of a world model, such as %s)", t.Encoder, arm.Method, model.Baseline)
+	case arm.Protocol != "" && arm.Protocol != t.Protocol:
+		return "", Requestf("--encoder: %s was trained with --protocol %s, but this training uses %s, which holds out other clips (hint: train both with one protocol; published weights count as paper)", t.Encoder, arm.Protocol, t.Protocol)
+	}
+	if t.Protocol == results.Strict && arm.Data != "" {
+		if data, err := fingerprint(); err == nil && data != arm.Data {
+			return "", Requestf("--encoder: %s was trained on a data set with the fingerprint %.12s, but that of %s is %.12s: its training may have seen the episodes that strict holds out (hint: train the encoder on the same data set)", t.Encoder, arm.Data, t.Data, data)
+		}
+	}
+	return arm.Weights, nil
+}
+
+// openEncoder reads the checkpoint of a policy's encoder.
+func (t Training) openEncoder() (*model.FrozenEncoder, error) {
+	c, side, err := model.Open(t.Encoder, "")
+	if err != nil {
+		return nil, fmt.Errorf("opening the encoder: %w", err)
+	}
+	return &model.FrozenEncoder{Arm: Label(t.Task, eval.ArmOf(side)).String(), SHA256: side.SHA256, Checkpoint: c}, nil
+}
+
+// recipe returns the training's recipe. That of a policy serves any encoder.
+func (t Training) recipe() (recipe, error) { return t.recipeOn(t.Backbone) }
+
+// recipeOn returns the recipe with a backbone, see Preset.recipe. A task state that the
+// task does not have is an error even for methods that use none: their sidecars would
+// record a state that does not exist.
+func (t Training) recipeOn(backbone any) (recipe, error) {
 	if q := t.Preset.Train.Q; q != "" && len(t.Task.Spec.Qs) > 0 && !HasQ(t.Task, q) {
 		return recipe{}, Requestf("the preset's train.q is %q, a state that the task %s does not have (hint: `scalewm tasks` lists those it has)", q, t.Task.Spec.Name)
 	}
-	return t.Preset.recipe(t.Method, t.Task.Spec.ActionDim, t.Backbone)
+	return t.Preset.recipe(t.Method, t.Task.Spec.ActionDim, backbone)
 }
 
 // other returns the error for a folder with another training.
@@ -161,7 +209,13 @@ func (t Training) other(what, is, asked string) error {
 // do not affect the weights, such as device and progress. cache limits the cached
 // features of a frozen encoder, next to the data set.
 func (t Training) Options(data dataset.Source, how train.Options, cache features.Limit) (o train.Options, err error) {
-	r, err := t.recipe()
+	var backbone any = t.Backbone
+	if t.Method.Policy {
+		if backbone, err = t.openEncoder(); err != nil {
+			return o, err
+		}
+	}
+	r, err := t.recipeOn(backbone)
 	if err != nil {
 		return o, err
 	}

@@ -27,9 +27,9 @@ import (
 
 // Config is the geometry of a policy.
 type Config struct {
-	Network   Network  `json:"network"`
-	ActionDim int      `json:"action_dim"` // components of the task's actions
-	Encoder   *Encoder `json:"encoder"`    // nil in a preset, which serves any encoder
+	Network   Network  `toml:"network" json:"network"`
+	ActionDim int      `toml:"-" json:"action_dim"` // components of the task's actions
+	Encoder   *Encoder `toml:"-" json:"encoder"`    // nil in a preset, which serves any encoder
 }
 
 // Network is the geometry of the layers that a policy trains.
