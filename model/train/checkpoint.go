@@ -311,9 +311,12 @@ func (l *loop) resume() error {
 		return nil
 	}
 	l.at = at
-	// BatchNorm counts training passes, one per step. The counters are not in the file.
-	for _, c := range l.t.model.Counts() {
-		*c.N = int64(at.step)
+	// BatchNorm counts training passes, one per step, unless it belongs to a frozen encoder.
+	// The counters are not in the file.
+	if _, learns := l.t.model.(model.Learner); learns {
+		for _, c := range l.t.model.Counts() {
+			*c.N = int64(at.step)
+		}
 	}
 	return nil
 }
