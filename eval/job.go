@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -25,8 +26,11 @@ type Arm struct {
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
 	Recipe    train.Recipe
 	Backbone  string // SHA-256 of a frozen encoder's weights; "" if the encoder was trained
-	Python    string // world, cost or policy (results.Spec); "" for a checkpoint
-	Code      string // hash of the code of a model in Python; "" for a checkpoint
+	Encoder   string // name of the arm that encodes the frames of a trained policy; "" for other models
+	// Proposal is a trained policy whose plans are the solver's initial means; "" means none.
+	Proposal Proposal
+	Python   string // world, cost or policy (results.Spec); "" for a checkpoint
+	Code     string // hash of the code of a model in Python; "" for a checkpoint
 	// Protocol is the protocol of the training, paper or strict; "" if it is unknown or
 	// nothing was trained. A checkpoint trained under paper has seen nearly all episodes,
 	// one trained under strict all but the held-out ones.
@@ -41,11 +45,17 @@ type Arm struct {
 	Trained results.Trained
 }
 
+// Proposal identifies the checkpoint of a trained policy that proposes plans to a solver.
+type Proposal struct {
+	Method  string
+	Weights string // SHA-256 of the weights file
+}
+
 // ArmOf returns the arm of the checkpoint that a sidecar describes. An untrained
 // model has seen no data, so that it may be evaluated under any protocol and on any
 // data set.
 func ArmOf(s *weights.Sidecar) Arm {
-	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Protocol: s.Protocol,
+	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Encoder: s.Encoder, Protocol: s.Protocol,
 		Data: s.Data, Actions: unitStd(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
 		a.Protocol, a.Data = "", ""
@@ -57,7 +67,27 @@ func ArmOf(s *weights.Sidecar) Arm {
 func (a Arm) Plans() bool { return a.Weights != "" }
 
 // Searches reports whether the arm plans with a solver, in contrast to a policy.
-func (a Arm) Searches() bool { return a.Plans() && a.Python != results.PythonPolicy }
+func (a Arm) Searches() bool {
+	return a.Plans() && a.Python != results.PythonPolicy && a.Encoder == ""
+}
+
+// Propose returns the arm with the plans of a trained policy as the solver's initial means.
+// It returns an error unless the policy was trained on the latents of the arm's checkpoint
+// and scales actions as it does.
+func (a Arm) Propose(policy Arm) (Arm, error) {
+	switch {
+	case policy.Encoder == "":
+		return a, fmt.Errorf("the proposal is a checkpoint of %s, which is not a policy (hint: train one with --method gcidm --encoder RUN)", policy.Method)
+	case !a.Searches():
+		return a, fmt.Errorf("%s does not search, so that it takes no proposal (hint: give the checkpoint of a world model)", a.Method)
+	case policy.Backbone != a.Weights:
+		return a, fmt.Errorf("the proposal was trained on the latents of another checkpoint, of %s (weights %.12s, not %.12s) (hint: train it with --encoder of this checkpoint)", policy.Encoder, policy.Backbone, a.Weights)
+	case !sameScaler(policy.Actions, a.Actions):
+		return a, errors.New("the proposal was trained with another scaling of actions (hint: train it on the data set and with the protocol of the checkpoint)")
+	}
+	a.Proposal = Proposal{policy.Method, policy.Weights}
+	return a, nil
+}
 
 // Agent is the loaded model of an arm. One of World, Cost and Policy is set: a world
 // model, a model that computes the cost of plans itself, or one that outputs plans.
@@ -66,6 +96,18 @@ type Agent struct {
 	World            model.World
 	Cost             CostModel
 	Policy, Proposal Policy
+}
+
+// Free releases the models of a checkpoint's agent.
+func (a Agent) Free() {
+	for _, p := range []Policy{a.Policy, a.Proposal} {
+		if m, ok := p.(*Amortised); ok {
+			m.Free()
+		}
+	}
+	if a.World != nil {
+		a.World.Free()
+	}
 }
 
 // Load returns the agent of an arm. It is called once an evaluation has something to
@@ -143,6 +185,10 @@ func (j Job) Spec(i int) results.Spec {
 	}
 	s.TrainSeed, s.Weights, s.Recipe, s.Q, s.LossWeight = a.TrainSeed, a.Weights, a.Recipe.Hash, a.Recipe.Q, a.Recipe.Weight
 	s.Backbone, s.Python, s.Code = a.Backbone, a.Python, a.Code
+	s.Proposal, s.ProposalWeights = a.Proposal.Method, a.Proposal.Weights
+	if s.Encoder = a.Encoder; a.Encoder != "" {
+		s.Targets = results.ZScored
+	}
 	if a.Protocol != "" && a.Protocol != results.TrainingOf(s.Protocol) {
 		s.Trained = a.Protocol
 	}

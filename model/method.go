@@ -136,6 +136,14 @@ func (m Method) Plans() bool { return m.HasModel() && !m.Policy }
 // Trained reports whether the method's weights are learnt.
 func (m Method) Trained() bool { return len(m.Terms) > 0 }
 
+// Latents returns the method that encodes a policy's frames, or the method itself.
+func (m Method) Latents() Method {
+	if m.Encoder == "" {
+		return m
+	}
+	return MethodOf(m.Encoder)
+}
+
 // Usual reports whether a reproduction includes the method by default.
 func (m Method) Usual() bool { return !m.Extra }
 
@@ -209,6 +217,38 @@ func LookUp(name string) (Method, error) {
 		return methods[i], nil
 	}
 	return Method{}, fmt.Errorf("no method named %q (hint: one of %s)", name, strings.Join(MethodNames(nil), ", "))
+}
+
+// Arm returns the name of the method's arm without variants: for a policy, its own name and
+// that of its encoder, as in gcidm@lewm.
+func (m Method) Arm() string {
+	if m.Encoder == "" {
+		return m.Name
+	}
+	return m.Name + "@" + m.Encoder
+}
+
+// ParseMethod returns the method of an arm without variants. A policy names the method of
+// its encoder, as in gcidm@lewm.
+func ParseMethod(arm string) (Method, error) {
+	name, encoder, on := strings.Cut(arm, "@")
+	m, err := LookUp(name)
+	switch {
+	case err != nil:
+		return m, err
+	case !m.Policy && on:
+		return m, fmt.Errorf("%s is not a policy on the latents of another arm (hint: %s; policies are %s)", name, name, strings.Join(MethodNames(func(m Method) bool { return m.Policy }), ", "))
+	case !m.Policy:
+		return m, nil
+	case !on:
+		return m, fmt.Errorf("%s does not say whose latents it is trained on (hint: as in %s@%s)", name, name, Baseline)
+	}
+	e, err := LookUp(encoder)
+	if err == nil && (e.Policy || !e.HasModel()) {
+		err = fmt.Errorf("%s has no latents to train %s on (hint: as in %s@%s)", encoder, name, name, Baseline)
+	}
+	m.Encoder = encoder
+	return m, err
 }
 
 // MethodOf returns the method with the given name, for records that may come from a

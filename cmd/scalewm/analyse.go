@@ -285,6 +285,9 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	if j.Data, err = eval.NewData(file, task, rules); err == nil {
 		j.Arm, err = pipeline.ArmOf(dir, a.key, task)
 	}
+	if err == nil && j.Arm.Encoder != "" {
+		err = fmt.Errorf("%s is a policy on the latents of %s, which have their own checkpoint (hint: analyse that one)", dir, j.Arm.Encoder)
+	}
 	if err == nil {
 		j.Films, err = pipeline.MissingFilms(a.out, task, pipeline.Label(task, j.Arm), names, l.Note)
 	}
@@ -295,11 +298,9 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	free := func() {}
 	defer func() { free() }()
 	r, _, err = analysis.Run(ctx, pipeline.CellStore(a.out), j, names, func() (model.World, error) {
-		world, err := pipeline.LoadFor(j.Job, a.dev, dir, a.key, l.Note)
-		if err == nil {
-			free = world.Free
-		}
-		return world, err
+		agent, err := pipeline.LoadFor(j.Job, a.dev, dir, a.key, "", l.Note)
+		free = agent.Free
+		return agent.World, err
 	})
 	return r, err
 }

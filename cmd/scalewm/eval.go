@@ -33,8 +33,9 @@ func init() {
 func runEval(ctx context.Context, c *command, args []string) error {
 	r := pipeline.Request{Settings: c.ruleFlags()}
 	c.StringVar(&r.Task, "task", "", "`name` of the task (see `scalewm tasks`)")
-	weights := c.String("weights", "", "`folder` of the checkpoint: written by train, or a published one with weights.pt and config.json")
+	weights := c.String("weights", "", "`folder` of the checkpoint: written by train (a policy acts without a search), or a published one with weights.pt and config.json")
 	key := c.keyFlag()
+	proposal := c.String("proposal", "", "`folder` of a policy that was trained on the latents of the checkpoint; searches begin from its plan")
 	random := c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint")
 	c.StringVar(&r.Data, "data", "", "data set with the starts and goals, an HDF5 `file`")
 	c.StringVar(&r.Solver, "solver", "", "comma-separated `solvers`: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three); default: the protocol's, or cem")
@@ -57,7 +58,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		return usagef("eval needs either --weights DIR or --random")
 	}
 	if *random {
-		if err := c.noEffect("with --random", "key"); err != nil {
+		if err := c.noEffect("with --random", "key", "proposal"); err != nil {
 			return err
 		}
 	}
@@ -77,16 +78,19 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		defer d.Close()
 		// The precision is part of the cells' specs, so it must be the resolved one.
 		e.Precision = string(d.Kind().Precision)
-		if who.Arm, err = pipeline.ArmOf(*weights, *key, e.Task); err != nil {
-			return err
+		if who.Arm, err = pipeline.ArmOf(*weights, *key, e.Task); err == nil {
+			who.Arm, err = pipeline.Proposing(who.Arm, *proposal, e.Task)
 		}
-		world, side, err := model.Load(d, *weights, *key)
 		if err != nil {
 			return err
 		}
-		defer world.Free()
+		agent, side, err := pipeline.Load(d, *weights, *key, *proposal)
+		if err != nil {
+			return err
+		}
+		defer agent.Free()
 		c.noteWeights(*weights, side)
-		who.World = world
+		who.Agent = agent
 	}
 	// Verify instead of evaluating: nothing is written.
 	if *verify > 0 {

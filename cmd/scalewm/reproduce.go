@@ -36,12 +36,12 @@ func init() {
 type gridFlags struct {
 	preset presetFlags
 	// Comma-separated lists; q and scale are the variants of methods.
-	tasks, methods, seeds, solvers, tiers, sets, analyses, q, scale *string
-	data, given, key                                                *string // existing data sets and checkpoints
-	episodes                                                        *int    // 0: the preset's
-	rollouts                                                        rolloutFlags
-	rules                                                           ruleFlags
-	batch                                                           *int // see eval.Job
+	tasks, methods, proposal, seeds, solvers, tiers, sets, analyses, q, scale *string
+	data, given, key                                                          *string // existing data sets and checkpoints
+	episodes                                                                  *int    // 0: the preset's
+	rollouts                                                                  rolloutFlags
+	rules                                                                     ruleFlags
+	batch                                                                     *int // see eval.Job
 }
 
 // usualMethods are the methods of a grid if neither the flags nor the preset names
@@ -53,7 +53,8 @@ func (c *command) gridFlags() gridFlags {
 	return gridFlags{
 		preset:   c.presetFlags("nano", ""),
 		tasks:    c.String("tasks", "", "comma-separated `tasks`, or all (default: the preset's, else all)"),
-		methods:  c.String("methods", "", "comma-separated `methods` (default: the preset's, else "+usualMethods+"): lewm, scale, aux, dinowm (needs --backbone), dinowm-random, and the floors untrained and random"),
+		methods:  c.String("methods", "", "comma-separated `methods` (default: the preset's, else "+usualMethods+"): lewm, scale, aux, dinowm (needs --backbone), dinowm-random, the floors untrained and random, and policies on the latents of one of these, such as gcidm@lewm and gcbc@scale"),
+		proposal: c.String("proposal", "", "add searches that begin from the plan of a `policy`, such as gcidm@lewm, for the method of its encoder"),
 		seeds:    c.String("seeds", "", "comma-separated training `seeds` (default: the preset's, else 3072)"),
 		q:        c.String("q", "", "comma-separated task `states` for scale and aux (default: the preset's): full, half, native; each is an arm such as scale@half"),
 		scale:    c.String("scale-weight", "", "comma-separated `weights` of scale's loss term (default: the preset's); each is an arm such as scale@w=0.3"),
@@ -163,7 +164,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	// The resources: object store, backbone, devices. Opening them is slow or may fail, so
 	// that all flags were checked before.
 	o := pipeline.Options{Workers: orAllCores(*workers), Batch: *axes.batch, BreakLock: *breakLock, Version: version(), Spawn: spawnSelf(), Listener: &listener{command: c}}
-	if o.Backbone, o.FeatureCache, err = features.read(*axes.methods == "" || grid.Given != nil, grid.Methods...); err != nil {
+	if o.Backbone, o.FeatureCache, err = features.read(*axes.methods == "" || grid.Given != nil, grid.Worlds()...); err != nil {
 		return err
 	}
 	if o.Remote, err = openRemote(ctx, *store); err != nil {
@@ -357,7 +358,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if tasks == "all" {
 		tasks = strings.Join(envs.Names(), ",")
 	}
-	var errs [6]error // the first one is reported
+	var errs [7]error // the first one is reported
 	read, err := pipeline.ReadProtocol(rules)
 	if err != nil {
 		return g, err
@@ -385,6 +386,9 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	g.Rollouts, errs[2] = f.rollouts.read()
 	g.Tasks, errs[3] = parseList(strings.Split(tasks, ","), envs.Lookup)
 	g.Methods, errs[4] = parseList(strings.Split(or(*f.methods, axes.Methods, usualMethods), ","), parseMethod)
+	if *f.proposal != "" {
+		g.Proposals, errs[6] = parseList(strings.Split(*f.proposal, ","), parseProposal)
+	}
 	g.Seeds, errs[5] = parseList(strings.Split(or(*f.seeds, axes.Seeds, "3072"), ","), parseSeed)
 	if errs[1] != nil {
 		errs[1] = usagef("reproduce: %v", errs[1])
@@ -436,11 +440,22 @@ func parseWeight(text string) (float64, error) {
 // parseMethod returns the method of a name. The error for an unknown name suggests a
 // similar one.
 func parseMethod(name string) (model.Method, error) {
-	m, err := model.LookUp(name)
-	if err != nil {
-		return m, fmt.Errorf("%w%s", err, words.Nearest(name, model.MethodNames(nil)))
+	m, err := model.ParseMethod(name)
+	if method, _, _ := strings.Cut(name, "@"); err != nil {
+		if nearest := words.Nearest(method, model.MethodNames(nil)); nearest != "" {
+			err = fmt.Errorf("%w%s", err, nearest)
+		}
 	}
-	return m, nil
+	return m, err
+}
+
+// parseProposal returns the policy of a proposal, such as gcidm@lewm.
+func parseProposal(name string) (model.Method, error) {
+	m, err := parseMethod(name)
+	if err == nil && !m.Policy {
+		err = fmt.Errorf("--proposal %s: %s does not answer plans (hint: a policy and its encoder, as in gcidm@%s)", name, m.Name, model.Baseline)
+	}
+	return m, err
 }
 
 // parseList parses the entries of a comma-separated flag. Repeated entries stay: the

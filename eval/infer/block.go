@@ -353,8 +353,17 @@ func baselineOf(arms []results.Arm, name string) (results.Arm, error) {
 }
 
 // against returns the arms with which x is compared: those that the table of methods names
-// if the paper's baseline is compared with, else the baseline.
+// if the paper's baseline is compared with, else the baseline. An arm that differs from
+// another by one component is compared with that one too.
 func (b *Block) against(x results.Arm) (out []results.Arm) {
+	if origin, ok := x.Origin(); ok && slices.Contains(b.Names(), origin) && !slices.Contains(b.usual(x), origin) {
+		out = append(out, origin)
+	}
+	return append(out, b.usual(x)...)
+}
+
+// usual is against without the arm that x originates from.
+func (b *Block) usual(x results.Arm) (out []results.Arm) {
 	if b.Baseline != paperBaseline {
 		if x != b.Baseline {
 			out = append(out, b.Baseline)

@@ -154,7 +154,8 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 	}
 	r, made, err := analysis.Run(ctx, store, j, s.names, func() (model.World, error) {
 		s.w.listing = nil
-		return s.w.load(s.w.Analyser, j.Job, j.Checkpoint)
+		a, err := s.w.load(s.w.Analyser, j.Job, j.Checkpoint, "")
+		return a.World, err
 	})
 	if err != nil {
 		return "", err

@@ -72,18 +72,60 @@ func trainedOf(side *weights.Sidecar) results.Trained {
 	return t
 }
 
-// LoadFor loads a checkpoint onto a device and checks that it fits a job of its arm.
-// key is that of model.Open. The caller frees the model.
-func LoadFor(j eval.Job, dev device.Device, dir, key string, note func(text string)) (model.World, error) {
-	w, _, err := model.Load(dev, dir, key)
+// Proposing returns the arm whose searches begin from the plans of the policy in a folder.
+// "" means no policy.
+func Proposing(a eval.Arm, dir string, task envs.Task) (eval.Arm, error) {
+	if dir == "" {
+		return a, nil
+	}
+	policy, err := ArmOf(dir, "", task)
+	if err == nil {
+		a, err = a.Propose(policy)
+	}
 	if err != nil {
-		return nil, err
+		return a, fmt.Errorf("the proposal %s: %w", dir, err)
 	}
-	if err := check(j, eval.Agent{World: w}, dir, note); err != nil {
+	return a, nil
+}
+
+// Load loads a checkpoint onto a device, and the policy in the folder proposal, if that is not
+// "". key is that of model.Open. The caller frees the agent.
+func Load(dev device.Device, dir, key, proposal string) (eval.Agent, *weights.Sidecar, error) {
+	w, side, err := model.Load(dev, dir, key)
+	if err != nil {
+		return eval.Agent{}, nil, err
+	}
+	a := eval.Agent{World: w}
+	if m, ok := w.(model.Actor); ok {
+		a = eval.Agent{Policy: eval.NewAmortised(m, false)}
+	}
+	if proposal == "" {
+		return a, side, nil
+	}
+	if w, _, err = model.Load(dev, proposal, ""); err == nil {
+		m, ok := w.(model.Actor)
+		if ok {
+			a.Proposal = eval.NewAmortised(m, true)
+			return a, side, nil
+		}
 		w.Free()
-		return nil, err
+		err = fmt.Errorf("the proposal %s is not a policy (hint: train one with --method gcidm --encoder RUN)", proposal)
 	}
-	return w, nil
+	a.Free()
+	return eval.Agent{}, nil, err
+}
+
+// LoadFor is Load for a job, and checks that the checkpoint fits it.
+func LoadFor(j eval.Job, dev device.Device, dir, key, proposal string, note func(text string)) (eval.Agent, error) {
+	a, _, err := Load(dev, dir, key, proposal)
+	if err != nil {
+		return a, err
+	}
+	if err := check(j, a, dir, note); err != nil {
+		a.Free()
+		return eval.Agent{}, err
+	}
+	return a, nil
 }
 
 // check returns an error if an arm cannot be evaluated on a job's task and data set,
@@ -93,8 +135,8 @@ func check(j eval.Job, a eval.Agent, name string, note func(text string)) error 
 		return fmt.Errorf("evaluating %s: %w", name, err)
 	}
 	notes := []string{j.Note()}
-	if a.World != nil {
-		notes = append(notes, a.World.Info().Note())
+	if a.Model() != nil {
+		notes = append(notes, a.Model().Info().Note())
 	}
 	for _, text := range notes {
 		if text != "" {

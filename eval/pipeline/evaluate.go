@@ -33,7 +33,7 @@ type Evaluate struct {
 }
 
 // evaluateSteps returns an arm's evaluations: one for each solver and tier, or a
-// single one if the method does not plan.
+// single one for a policy and for random actions.
 func evaluateSteps(w *Workspace, a arm) (out []Step) {
 	g := &w.Grid
 	all := Evaluate{w: w, arm: a}
@@ -41,7 +41,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		all.sets = append(all.sets, i)
 	}
 	if !a.method.Plans() {
-		all.film, all.id = true, "evaluate "+a.name()+g.suffix
+		all.film, all.id = a.seed == g.Seeds[0] && g.suffix == "", "evaluate "+a.name()+g.suffix
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
@@ -71,8 +71,11 @@ func (s *Evaluate) Stage() Stage { return StageEval }
 // Needs implements Step. The training comes first: shards keep evaluations of the
 // same checkpoint together.
 func (s *Evaluate) Needs() (ids []string) {
-	if s.method.Plans() {
-		ids = append(ids, trainID(s.arm))
+	if s.method.HasModel() {
+		ids = append(ids, trainID(s.searcher()))
+	}
+	if s.proposal != "" {
+		ids = append(ids, trainID(s.proposer()))
 	}
 	if s.tune != nil {
 		ids = append(ids, s.tune.ID())
@@ -132,8 +135,11 @@ func (s *Evaluate) Job() (eval.Job, error) {
 		sets = append(sets, d.sets[i])
 	}
 	a := eval.Arm{Method: s.method.Name}
-	if s.method.Plans() {
-		if a, err = s.w.describe(t, s.w.checkpoint(s.arm)); err != nil {
+	if s.method.HasModel() {
+		if a, err = s.w.describe(t, s.w.checkpoint(s.arm)); err == nil {
+			a, err = Proposing(a, s.w.proposal(s.arm), s.task)
+		}
+		if err != nil {
 			return eval.Job{}, err
 		}
 	}

@@ -54,13 +54,13 @@ func TestFilm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		world, err := w.load(dev, job, w.checkpoint(s.arm))
+		agent, err := w.load(dev, job, w.checkpoint(s.arm), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var column []shot
 		for i := 0; i < g.Episodes && len(column) < 60; i++ {
-			film, err := eval.Watch(t.Context(), job, eval.Agent{World: world}, i)
+			film, err := eval.Watch(t.Context(), job, agent, i)
 			if err != nil {
 				t.Fatal(err)
 			}

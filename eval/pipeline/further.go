@@ -30,7 +30,7 @@ type Further struct {
 // starts or the training, which all grids of a folder share.
 func (f Further) validate() error {
 	for _, name := range f.Methods {
-		if _, err := model.LookUp(name); err != nil {
+		if _, err := model.ParseMethod(name); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (g *Grid) with(f Further) (Grid, error) {
 		o.Tasks = slices.DeleteFunc(slices.Clone(g.Tasks), func(t envs.Task) bool { return !slices.Contains(f.Tasks, t.Spec.Name) })
 	}
 	if len(f.Methods) > 0 {
-		o.Methods = slices.DeleteFunc(slices.Clone(g.Methods), func(m model.Method) bool { return !slices.Contains(f.Methods, m.Name) })
+		o.Methods = slices.DeleteFunc(slices.Clone(g.Methods), func(m model.Method) bool { return !slices.Contains(f.Methods, m.Arm()) })
 	}
 	if len(f.Q) > 0 {
 		o.Qs = f.Q

@@ -228,6 +228,7 @@ func (s *Install) read() (*model.Checkpoint, *weights.Sidecar, error) {
 	for _, x := range []struct{ what, is, want string }{
 		{"task", side.Task, s.task.Spec.Name},
 		{"method", side.Method, s.method.Name},
+		{"encoder", side.Encoder, s.method.Encoder},
 		{"seed", fmt.Sprint(side.Seed), fmt.Sprint(s.seed)},
 		{"state", recipe.Q, cmp.Or(s.q, recipe.Q)},
 		{"weight", fmt.Sprint(recipe.Weight), fmt.Sprint(cmp.Or(s.weight, recipe.Weight))},

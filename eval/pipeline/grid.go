@@ -12,8 +12,8 @@ import (
 	"scalewm/model"
 )
 
-// Grid is what a reproduction covers: the product of its axes. Methods that do not
-// plan, such as random actions, vary with tasks and sets only.
+// Grid is what a reproduction covers: the product of its axes. Policies have no solvers and
+// tiers; random actions vary with tasks and sets only.
 type Grid struct {
 	Preset  Preset // numbers of data sets and trainings; its at_most tables cap the axes below
 	Tasks   []envs.Task
@@ -23,6 +23,9 @@ type Grid struct {
 	// state, and the weight of the correlation term. Empty means the preset's.
 	Qs           []string
 	ScaleWeights []float64
+	// Proposals are policies whose plans begin the searches of further arms: those of their
+	// encoders' methods.
+	Proposals []model.Method
 
 	protocol.Definition
 	Axes
@@ -40,6 +43,17 @@ type Grid struct {
 	// have a suffix in their IDs if the rules differ.
 	Also   []Grid
 	suffix string
+}
+
+// Worlds returns the methods of the grid's world models, including those that only encode
+// for policies.
+func (g *Grid) Worlds() (out []model.Method) {
+	for _, m := range append(slices.Clone(g.Methods), g.Proposals...) {
+		if m = m.Latents(); m.HasModel() {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // sets returns the names of the sets on which a task is evaluated.
@@ -79,10 +93,7 @@ func (g *Grid) Check() error {
 		if n := g.episodes(name); n > most && !named {
 			return Requestf("eval.episodes is %d, but the %d episodes of %s to draw from have at most %d starts for a set (hint: fewer episodes per set, or a larger collect.episodes; a set has at most %d)", n, drawn, name, most, maxSet)
 		}
-		for _, m := range g.Methods {
-			if !m.Plans() {
-				continue
-			}
+		for _, m := range g.Worlds() {
 			r, err := g.Preset.recipe(model.Method{Name: m.Name, Family: m.Family}, t.Spec.ActionDim, nil)
 			if err != nil {
 				return err
@@ -121,25 +132,30 @@ type arm struct {
 // random".
 func (a arm) name() string {
 	words := []string{a.task.Spec.Name, a.label().String()}
-	if a.method.Plans() {
+	if a.method.HasModel() {
 		words = append(words, fmt.Sprintf("s%d", a.seed))
 	}
 	return strings.Join(words, " ")
 }
 
-// arms returns the arms of a task in the grid's order. Methods that do not plan have
-// one arm, since there is nothing to seed.
+// arms returns the arms of a task in the grid's order. Random actions have one arm, since
+// there is nothing to seed.
 func (g *Grid) arms(task envs.Task) []arm {
 	var out []arm
 	for _, m := range g.Methods {
 		seeds := g.Seeds
-		if !m.Plans() {
+		if !m.HasModel() {
 			seeds = seeds[:1]
 		}
 		for _, v := range g.variants(task, m) {
 			for _, s := range seeds {
 				out = append(out, arm{task, m, s, v})
 			}
+		}
+	}
+	for _, p := range g.Proposals {
+		for _, s := range g.Seeds {
+			out = append(out, arm{task, p.Latents(), s, variant{proposal: p.Name}})
 		}
 	}
 	return out

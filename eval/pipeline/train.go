@@ -43,20 +43,34 @@ type Train struct {
 	Result train.Result // set by Run
 }
 
-// trainSteps returns the step that makes the checkpoint of an arm, or none for a method
-// without a model. For an untrained method it only writes the initial weights.
+// trainSteps returns the steps that make the checkpoint of an arm, none for random actions.
+// A policy needs the checkpoint of its encoder first, and a proposal its policy. For an
+// untrained method the step only writes the initial weights.
 func trainSteps(w *Workspace, a arm) []Step {
-	if !a.method.Plans() {
+	switch {
+	case !a.method.HasModel():
 		return nil
+	case a.proposal != "":
+		return append(trainSteps(w, a.searcher()), trainSteps(w, a.proposer())...)
+	case a.method.Policy && w.Grid.Given == nil: // a given policy has its encoder in its checkpoint
+		return append(trainSteps(w, a.encoder()), w.trainingOf(a))
 	}
 	return []Step{w.trainingOf(a)}
 }
 
 func trainID(a arm) string { return "train " + a.name() }
 
-func (s *Train) ID() string      { return trainID(s.arm) }
-func (s *Train) Stage() Stage    { return StageTrain }
-func (s *Train) Needs() []string { return []string{collectID(s.task)} }
+func (s *Train) ID() string   { return trainID(s.arm) }
+func (s *Train) Stage() Stage { return StageTrain }
+
+// Needs implements Step.
+func (s *Train) Needs() []string {
+	needs := []string{collectID(s.task)}
+	if s.method.Policy {
+		needs = append(needs, trainID(s.encoder()))
+	}
+	return needs
+}
 
 // training returns the description of the step's training.
 func (s *Train) training() Training {

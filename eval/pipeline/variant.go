@@ -9,25 +9,48 @@ import (
 	"scalewm/model"
 )
 
-// variant is how an arm's loss differs from the preset: the task state that it sees,
-// and the weight of the correlation term. "" and 0 mean the preset's.
+// variant is how an arm differs from its method in the preset.
 type variant struct {
+	// The task state that the loss sees, and the weight of the correlation term. "" and 0
+	// mean the preset's.
 	q      string
 	weight float64
+	// proposal is the method of the policy whose plans begin the searches, "" for none. It is
+	// trained on the latents of the arm.
+	proposal string
 }
 
 // label returns the arm's method and variant as they appear in names of folders and
 // films. results.Spec.Arm gives its cells the same name.
 func (a arm) label() results.Arm {
-	out := results.Arm{Method: a.method.Name}
+	out := results.Arm{Method: a.method.Name, Variants: a.method.Encoder}
 	if a.q != "" {
 		out = out.With(a.q)
 	}
 	if a.weight != 0 {
 		out = out.With(results.WeightVariant(a.weight))
 	}
+	if a.proposal != "" {
+		out = out.WithProposal(a.proposal)
+	}
 	return out
 }
+
+// searcher returns the arm without its proposal.
+func (a arm) searcher() arm {
+	a.proposal = ""
+	return a
+}
+
+// proposer returns the policy that proposes the arm's plans.
+func (a arm) proposer() arm {
+	m := model.MethodOf(a.proposal)
+	m.Encoder = a.method.Name
+	return arm{task: a.task, method: m, seed: a.seed}
+}
+
+// encoder returns the arm on whose latents a policy is trained.
+func (a arm) encoder() arm { return arm{task: a.task, method: a.method.Latents(), seed: a.seed} }
 
 // variants returns the variants of a method on a task: every state with every weight,
 // if the method has them. A state that the task lacks gives no variant. The preset's
@@ -52,7 +75,7 @@ func (g *Grid) variants(task envs.Task, m model.Method) (out []variant) {
 	}
 	for _, q := range qs {
 		for _, w := range weights {
-			out = append(out, variant{q, w})
+			out = append(out, variant{q: q, weight: w})
 		}
 	}
 	return out

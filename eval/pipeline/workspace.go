@@ -15,7 +15,6 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/results"
-	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
 	"scalewm/model/features"
@@ -68,10 +67,10 @@ type session struct {
 	analysisIDs  map[results.AnalysisSpec]string // ids of existing analyses by spec without the device
 	analysesRead map[string]bool                 // ids of the cells that were read for analysisIDs
 	known        known                           // cached state of the store Remote
-	loaded       struct {                        // the model that was loaded last
-		dir   string
-		dev   device.Device
-		world model.World
+	loaded       struct {                        // the checkpoint that was loaded last
+		dir, proposal string
+		dev           device.Device
+		agent         eval.Agent
 	}
 	ahead map[string]*collection // data sets that are being collected in the background, by task
 }
@@ -140,7 +139,15 @@ func (w *Workspace) checkpoint(a arm) string {
 	if w.weights != "" {
 		return w.weights
 	}
-	return results.Folder(w.dir).Training(a.task.Spec.Name, a.label(), a.seed)
+	return results.Folder(w.dir).Training(a.task.Spec.Name, a.searcher().label(), a.seed)
+}
+
+// proposal returns the folder of the policy that proposes an arm's plans, "" for none.
+func (w *Workspace) proposal(a arm) string {
+	if a.proposal == "" {
+		return ""
+	}
+	return w.checkpoint(a.proposer())
 }
 
 func (w *Workspace) cells() cell.Store { return CellStore(w.dir) }
@@ -257,17 +264,18 @@ func (w *Workspace) describe(t *openTask, dir string) (a eval.Arm, err error) {
 	return a, err
 }
 
-// load loads a checkpoint onto a device for a job. It keeps the last model, since the
-// evaluations and analyses of a checkpoint follow one another.
-func (w *Workspace) load(dev device.Device, j eval.Job, dir string) (world model.World, err error) {
-	if w.loaded.dir == dir && w.loaded.dev == dev {
-		return w.loaded.world, nil
+// load loads a checkpoint onto a device for a job, with the policy in the folder proposal
+// if that is not "". It keeps the last one, since the evaluations and analyses of a
+// checkpoint follow one another.
+func (w *Workspace) load(dev device.Device, j eval.Job, dir, proposal string) (a eval.Agent, err error) {
+	if w.loaded.dir == dir && w.loaded.proposal == proposal && w.loaded.dev == dev {
+		return w.loaded.agent, nil
 	}
 	w.unload()
-	if world, err = LoadFor(j, dev, dir, "", w.Listener.Note); err == nil {
-		w.loaded.dir, w.loaded.dev, w.loaded.world = dir, dev, world
+	if a, err = LoadFor(j, dev, dir, "", proposal, w.Listener.Note); err == nil {
+		w.loaded.dir, w.loaded.proposal, w.loaded.dev, w.loaded.agent = dir, proposal, dev, a
 	}
-	return world, err
+	return a, err
 }
 
 // evaluation returns the evaluation of a job that loads the arm's checkpoint on
@@ -276,7 +284,7 @@ func (w *Workspace) evaluation(j eval.Job, a arm) eval.Evaluation {
 	return eval.Evaluation{Job: j, Note: w.Listener.Note, Load: func() (agent eval.Agent, err error) {
 		w.listing = nil // new cells follow, which the last listing does not show
 		if j.Arm.Plans() {
-			agent.World, err = w.load(w.Planner, j, w.checkpoint(a))
+			agent, err = w.load(w.Planner, j, w.checkpoint(a), w.proposal(a))
 		}
 		return agent, err
 	}}
@@ -284,10 +292,8 @@ func (w *Workspace) evaluation(j eval.Job, a arm) eval.Evaluation {
 
 // unload frees the loaded model, if any.
 func (w *Workspace) unload() {
-	if w.loaded.world != nil {
-		w.loaded.world.Free()
-	}
-	w.loaded.dir, w.loaded.dev, w.loaded.world = "", nil, nil
+	w.loaded.agent.Free()
+	w.loaded.dir, w.loaded.proposal, w.loaded.dev, w.loaded.agent = "", "", nil, eval.Agent{}
 }
 
 // since formats the time that a step took.

@@ -11,13 +11,13 @@ import (
 	"scalewm/model"
 )
 
-// palette returns the arms of a report in the order of their colours. The learned methods
+// palette returns the arms of a report in the order of their colours. The world models
 // of the table of methods are first, so that a method has the same colour in the reports of
 // all folders. Every other arm of this folder has its own colour after them, except for
 // the floors, which are grey.
 func palette(t *infer.Table) []results.Arm {
 	var arms []results.Arm
-	for _, name := range model.MethodNames(func(m model.Method) bool { return !m.Floor }) {
+	for _, name := range model.MethodNames(func(m model.Method) bool { return !m.Floor && !m.Policy }) {
 		arms = append(arms, results.Arm{Method: name})
 	}
 	others := infer.ArmsOf(t.Blocks)

@@ -88,9 +88,14 @@ func CompareArms(a, b Arm) int {
 
 // Arm returns who acts in the spec's cell. The task state that its loss read and the
 // weight of its loss term are variants if they differ from the method's defaults. For a
-// Python model the variant states its kind, as in "mine@policy".
+// trained policy the variant is the arm of its encoder, as in "gcidm@lewm", and for a search
+// with a proposal the policy, as in "lewm@proposal=gcidm". For a Python model the variant
+// states its kind, as in "mine@policy".
 func (s Spec) Arm() Arm {
 	a := Arm{Method: s.Method}
+	if s.Encoder != "" {
+		a = a.With(s.Encoder)
+	}
 	if s.Python != "" {
 		a = a.With(s.Python)
 	}
@@ -102,7 +107,30 @@ func (s Spec) Arm() Arm {
 			a = a.With(WeightVariant(s.LossWeight))
 		}
 	}
+	if s.Proposal != "" {
+		a = a.WithProposal(s.Proposal)
+	}
 	return a
+}
+
+// proposalVariant begins the variant of an arm with a proposal.
+const proposalVariant = "proposal="
+
+// WithProposal returns the arm whose searches begin from the plans of a policy.
+func (a Arm) WithProposal(method string) Arm { return a.With(proposalVariant + method) }
+
+// Origin returns the arm that a differs from by one component: the encoder of a trained
+// policy, the same search without its proposal. It returns false for other arms.
+func (a Arm) Origin() (Arm, bool) {
+	if a.Entry().Policy && a.Variants != "" {
+		return armOf(strings.Split(a.Variants, "@")), true
+	}
+	at := strings.LastIndex("@"+a.Variants, "@"+proposalVariant)
+	if at < 0 {
+		return Arm{}, false
+	}
+	a.Variants = strings.TrimSuffix(a.Variants[:at], "@")
+	return a, true
 }
 
 // Arm returns the arm of the analysed checkpoint.

@@ -15,7 +15,8 @@ var armNames = map[string]Arm{
 	"scale":            {Method: "scale"},
 	"scale@half":       {Method: "scale", Variants: "half"},
 	"scale@half@w=0.3": {Method: "scale", Variants: "half@w=0.3"},
-	"gcidm@lewm":       {Wrappers: "gcidm", Method: "lewm"},
+	"gcidm@lewm":       {Method: "gcidm", Variants: "lewm"},
+	"gcbc@scale@half":  {Method: "gcbc", Variants: "scale@half"},
 	"topk=8@lewm":      {Wrappers: "topk=8", Method: "lewm"},
 	"probe@scale@half": {Wrappers: "probe", Method: "scale", Variants: "half"},
 	"mine@policy":      {Method: "mine", Variants: "policy"},
@@ -99,4 +100,44 @@ func armNamed(t *testing.T, name string) Arm {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// The origin of an arm is the one that it differs from by one component: the checkpoint
+// that encodes a policy's frames, the search without a proposal.
+func TestOrigin(t *testing.T) {
+	for name, want := range map[string]string{
+		"gcidm@lewm": "lewm", "gcbc@scale@half": "scale@half", "lewm@proposal=gcidm": "lewm", "scale@half@proposal=gcidm": "scale@half",
+		"lewm": "", "scale@half": "", "gcidm": "", "mine@policy": "", "random": "",
+	} {
+		arm, err := ParseArm(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if origin, ok := arm.Origin(); origin.String() != want || ok != (want != "") {
+			t.Errorf("the origin of %s is %q, %v, want %q", name, origin, ok, want)
+		}
+	}
+}
+
+// A spec and its arm's name state the encoder and the proposal (docs/architecture.md).
+func TestArmOfPolicy(t *testing.T) {
+	for want, s := range map[string]Spec{
+		"gcidm@scale@half":    {Method: "gcidm", Encoder: "scale@half", Targets: ZScored},
+		"lewm@proposal=gcidm": {Method: "lewm", Proposal: "gcidm", Solver: CEM},
+	} {
+		if got := s.Arm().String(); got != want {
+			t.Errorf("%+v is the arm %s, want %s", s, got, want)
+		}
+	}
+	policy, search := Spec{Method: "gcidm", Encoder: "lewm", Weights: "w"}, Spec{Method: "lewm", Proposal: "gcidm", Weights: "w", Solver: CEM}
+	if policy.Arm().Plans() || !search.Arm().Plans() {
+		t.Error("a policy does not search; a search with a proposal does")
+	}
+	// By hand: a policy's calls are its own; of a search's 2 x 10 + 2 calls, a proposal made one for each plan.
+	if c := Compute(policy, Row{Steps: 12, Replans: 12, PredictorCalls: 12}); c.HeadCalls != 12 || c.PredictorCalls != 0 {
+		t.Errorf("a policy made %+v", c)
+	}
+	if c := Compute(search, Row{Steps: 50, Replans: 2, PredictorCalls: 22}); c.HeadCalls != 2 || c.PredictorCalls != 20 {
+		t.Errorf("a search with a proposal made %+v", c)
+	}
 }

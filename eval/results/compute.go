@@ -27,7 +27,7 @@ func Compute(s Spec, r Row) Counts {
 	switch {
 	case s.Solver == "":
 		c.HeadCalls = r.PredictorCalls
-	case strings.HasSuffix(s.Python, WithProposal):
+	case s.Proposal != "", strings.HasSuffix(s.Python, WithProposal):
 		c.HeadCalls = min(r.Replans, r.PredictorCalls)
 	}
 	if s.Solver != "" {

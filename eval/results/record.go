@@ -55,6 +55,7 @@ const (
 	FullPool     = starts.Full     // Pool: all valid starts
 	MinusOnePool = starts.MinusOne // Pool: all but the last one, as published; "" in a Spec
 	DefaultQ     = "full"          // Q: the task state with which presets train
+	ZScored      = "z-scored"      // Targets: actions minus their mean, divided by their deviation
 )
 
 // Spec determines an evaluation cell: one arm on one set at one tier. The hash of its
@@ -74,6 +75,15 @@ type Spec struct {
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
 	Backbone   string  `json:"backbone,omitempty"` // SHA-256 of a frozen encoder's weights; absent if the encoder was trained
+	// Encoder is the name of the arm whose checkpoint encodes the frames of a trained policy,
+	// and Targets is how the actions were scaled that it learned. Both are absent for other
+	// arms.
+	Encoder string `json:"encoder,omitempty"`
+	Targets string `json:"targets,omitempty"`
+	// Proposal is the method of a trained policy that proposes the solver's first mean, and
+	// ProposalWeights the SHA-256 of its weights file. Both are absent without one.
+	Proposal        string `json:"proposal,omitempty"`
+	ProposalWeights string `json:"proposal_weights,omitempty"`
 	// Python is the kind of a Python model (see PythonWorld), followed by WithProposal if
 	// another model proposed the solver's first mean. It is absent for checkpoints.
 	Python string `json:"python,omitempty"`
