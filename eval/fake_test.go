@@ -201,7 +201,12 @@ func (w *dotWorld) Encode(dst device.Mat, frames device.Bytes, n int) {
 }
 
 func (w *dotWorld) Rollout(dst, start, candidates device.Mat, h int) {
-	w.d.Gemm(device.NT, dst, candidates, w.move, device.Epilogue{Bias: w.shift})
+	shift := w.shift
+	if h < w.horizon {
+		shift = device.NewMat(w.d, 1, 2)
+		w.d.Axpy(shift, float64(h)/float64(w.horizon), w.shift)
+	}
+	w.d.Gemm(device.NT, dst, candidates, w.move.Columns(0, candidates.Cols), device.Epilogue{Bias: shift})
 	per := candidates.Rows / start.Rows
 	for e := range start.Rows {
 		w.d.CopyBlocks(dst.RowRange(e*per, per), 1, start.RowRange(e, 1), 0, 1, true)
