@@ -18,16 +18,21 @@ type Amortised struct {
 	goals    map[int][]float32 // pooled latents of goals, by episode
 }
 
-// NewAmortised returns the policy of a model, which it owns. A policy that proposes answers
+// NewAmortised returns the policy of a model. A policy that proposes answers
 // o.Horizon blocks; others answer one action.
 func NewAmortised(m model.Actor, proposes bool) *Amortised {
 	return &Amortised{m, proposes, model.NewEncoder(m), device.NewArena(m.Device()), map[int][]float32{}}
 }
 
-// Free releases the policy and its model.
-func (p *Amortised) Free() {
+// Close releases the policy's buffers, but not its model.
+func (p *Amortised) Close() {
 	p.encoder.Free()
 	p.arena.Free()
+}
+
+// Free releases the policy and its model.
+func (p *Amortised) Free() {
+	p.Close()
 	p.Actor.Free()
 }
 

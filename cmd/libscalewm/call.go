@@ -48,6 +48,7 @@ var (
 		"clips.clip":     withoutAnswer((*clips).clip),
 		"clips.step":     withoutAnswer((*clips).step),
 		"model.encode":   withoutAnswer((*checkpoint).encode),
+		"model.act":      withoutAnswer((*checkpoint).act),
 		"model.rollout":  withoutAnswer((*checkpoint).rollout),
 		"evaluate.next":  withAnswer((*evaluation).next),
 		"evaluate.take":  withoutAnswer((*evaluation).take),

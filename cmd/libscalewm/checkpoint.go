@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"scalewm/eval"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -50,7 +51,8 @@ func loadCheckpoint(c call) (any, error) {
 	}
 	// The handle owns world, encoder and device from here on; close frees them.
 	m := &checkpoint{world: world, encoder: model.NewEncoder(world), dev: dev, info: world.Info()}
-	return map[string]any{"handle": objects.add(m), "info": m.info, "method": side.Method, "task": side.Task, "train_seed": side.Seed,
+	_, policy := world.(model.Actor)
+	return map[string]any{"handle": objects.add(m), "info": m.info, "policy": policy, "method": side.Method, "task": side.Task, "train_seed": side.Seed,
 		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd, "notes": append([]string{}, side.Notes...)}, nil
 }
 
@@ -89,6 +91,40 @@ func (m *checkpoint) encode(c call) (again bool, err error) {
 		k := min(framesAtOnce, n-from)
 		// No context is needed: a slice is short.
 		return k, m.encoder.Latents(context.Background(), out[from*m.latent():(from+k)*m.latent()], frames[from*size:(from+k)*size])
+	})
+}
+
+// act computes z-scored actions (n, A) float32 from frames and goals (n, S, S, 3) uint8 and
+// the env steps left, (n) int64.
+func (m *checkpoint) act(c call) (again bool, err error) {
+	actor, ok := m.world.(model.Actor)
+	switch size := m.info.FrameBytes(); {
+	case !ok:
+		return false, errors.New("acting: the checkpoint is a world model, not a policy (hint: evaluate plans with it, or train a policy on its latents)")
+	case len(c.buffers) != 4 || len(c.buffers[0])%size != 0 || len(c.buffers[0]) != len(c.buffers[1]):
+		return false, fmt.Errorf("acting: frames and goals must be uint8 of shape (n, %d, %d, 3)", m.info.FrameSize, m.info.FrameSize)
+	}
+	size := m.info.FrameBytes()
+	n, a := len(c.buffers[0])/size, m.info.ActionDim()
+	left, err := typed[int64](c.buffers[2], n, "env steps left")
+	if err != nil {
+		return false, err
+	}
+	out, err := typed[float32](c.buffers[3], n*a, "actions")
+	if err != nil {
+		return false, err
+	}
+	policy := eval.NewAmortised(actor, false)
+	defer policy.Close()
+	return m.inSlices(c, n, func(from int) (int, error) {
+		k := min(framesAtOnce, n-from)
+		o := eval.Observation{Frames: c.buffers[0][from*size : (from+k)*size], Goals: c.buffers[1][from*size : (from+k)*size]}
+		for i := range k {
+			o.IDs, o.Left = append(o.IDs, from+i), append(o.Left, int(left[from+i]))
+		}
+		z, err := policy.Act(context.Background(), o)
+		copy(out[from*a:], z)
+		return k, err
 	})
 }
 

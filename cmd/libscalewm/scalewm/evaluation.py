@@ -79,7 +79,7 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
             planner_noise=1, with the defaults of the flags.
 
     The other arguments are the flags of `scalewm eval`. A model from `scalewm.load` provides weights,
-    actions and frame size itself.
+    actions and frame size itself; a policy among them acts without a search.
 
     A cell is named by all of this and by a hash of the code of model and proposal. Existing cells are
     reused, and "notes" says when they were computed, unless `fresh` replaces them. After an exception of
@@ -144,6 +144,8 @@ def _kind(model, kind):
     """Returns the kind of a model: the given one, or the first whose methods the model has."""
     if kind is not None and kind not in [*_METHODS]:
         raise ValueError(f"kind {kind!r} (hint: {', '.join(_METHODS)})")
+    if kind is None and isinstance(model, Model):
+        return "policy" if model.acts else "world"
     for k in [kind] if kind else _METHODS:
         if any(_has(model, methods) for methods in _METHODS[k]):
             break

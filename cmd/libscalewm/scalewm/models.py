@@ -26,9 +26,10 @@ def load(path: str | os.PathLike[str], *, threads: int = 0, key: str | None = No
 
 
 class Model(Handle):
-    """A world model in evaluation mode on the CPU, in float32.
+    """A world model in evaluation mode on the CPU, in float32, or a policy on the latents of one.
 
     Attributes:
+        acts: whether it is a policy, with the method act. encode, rollout and cost are those of the world model.
         latent: shape of a latent: (D,), or (P, D) for P patches.
         action_width: values in a block of actions: `frame_skip` env steps' actions, concatenated.
         action_mean, action_std: moments by which actions are z-scored, per action component, or
@@ -50,7 +51,7 @@ class Model(Handle):
         self._handle, self._about = about.pop("handle"), about
         info = about["info"]
         self.path, self.kind, self.method, self.task = self._source["path"], info["kind"], about["method"], about["task"]
-        self.train_seed, self.weights = about["train_seed"], about["weights"]
+        self.train_seed, self.weights, self.acts = about["train_seed"], about["weights"], about["policy"]
         self.frame_size, self.frame_skip, self.action_width, self.history = info["frame_size"], info["frame_skip"], info["action_width"], info["history"]
         self.latent: tuple[int, ...] = (info["dim"],) if info["patches"] == 1 else (info["patches"], info["dim"])
         self.action_mean = np.array(about["action_mean"]) if about["action_mean"] else None
@@ -66,6 +67,13 @@ class Model(Handle):
         if a.size:
             call("model.encode", self._handle, None, (np.ascontiguousarray(a), out))
         return _like(frames, out)
+
+    def act(self, observation: Any) -> np.ndarray:
+        """Returns the z-scored actions (E, A) of a policy for an `Observation`, of which it reads frames, goals and left."""
+        frames, goals = (np.ascontiguousarray(x, np.uint8) for x in (observation.frames, observation.goals))
+        out = np.empty((len(frames), self.action_width // self.frame_skip), np.float32)
+        call("model.act", self._handle, None, (frames, goals, np.ascontiguousarray(observation.left, np.int64), out))
+        return out
 
     def rollout(self, start: Any, candidates: Any) -> Any:
         """Returns the latents (E, C, *latent) after the last block of candidates (E, C, H, A), from start latents (E, *latent)."""
