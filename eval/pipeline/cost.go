@@ -295,13 +295,13 @@ func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
 	return r, nil
 }
 
-// trial returns a workspace like w whose steps read the given data set and checkpoint
-// and write no results.
-func (w *Workspace) trial(data, checkpoint string) *Workspace {
+// trial returns a workspace like w whose steps read the given data set and checkpoints,
+// by family, and write no results.
+func (w *Workspace) trial(data string, checkpoints map[string]string) *Workspace {
 	o := w.Options
 	o.BreakLock, o.Remote, o.Listener = false, nil, silent{}
 	t := NewWorkspace(w.Grid, "", o)
-	t.data, t.weights = data, checkpoint
+	t.data, t.weights = data, checkpoints
 	return t
 }
 
@@ -356,7 +356,7 @@ func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task 
 		r.episode[task.Spec.Name] = collected{rows: float64(file.Rows()) / float64(n), episodes: n}
 		return file.Close()
 	}
-	o, p := w.trial("", "").Options, w.Grid.Preset.Collect
+	o, p := w.trial("", nil).Options, w.Grid.Preset.Collect
 	var last collect.Result
 	takes, err := timeDoubling(ctx, 2, func(n int) (err error) {
 		spec := collect.Spec{Task: task.Spec.Name, Policy: p.Policy, Episodes: n, Seed: p.Seed}
@@ -377,31 +377,47 @@ func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 	}
 	const episodes = 32 // clips for a batch, starts for a set
 	data := filepath.Join(dir, "trial.h5")
-	if _, _, err := CollectData(ctx, data, collect.Spec{Task: trialTask, Episodes: episodes, Seed: 1}, cell.Shard{}, w.trial("", "").Options); err != nil {
+	if _, _, err := CollectData(ctx, data, collect.Spec{Task: trialTask, Episodes: episodes, Seed: 1}, cell.Shard{}, w.trial("", nil).Options); err != nil {
 		return err
 	}
-	timed := map[string]bool{}
-	for _, m := range slices.SortedStableFunc(slices.Values(w.Grid.Methods), func(a, b model.Method) int { return len(b.Terms) - len(a.Terms) }) {
-		if timed[m.Family] || m.Pretrained && w.Backbone == nil {
+	timed, made := map[string]bool{}, map[string]string{}
+	for _, m := range w.Grid.timedMethods() {
+		if timed[m.Family] || m.Latents().Pretrained && w.Backbone == nil {
 			continue
 		}
 		timed[m.Family] = true
-		if err := w.timeArm(ctx, r, dir, data, arm{task: task, method: m, seed: w.Grid.Seeds[0]}); err != nil {
+		if err := w.timeArm(ctx, r, dir, data, made, arm{task: task, method: m, seed: w.Grid.Seeds[0]}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// timeArm trains an arm for some steps, plans with it, and analyses it.
-func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a arm) (err error) {
+// timedMethods returns the grid's methods in the order in which they are measured: policies
+// come after the world models that encode their frames.
+func (g *Grid) timedMethods() []model.Method {
+	all := append(append(g.Worlds(), g.Methods...), g.Proposals...)
+	late := func(m model.Method) int {
+		if m.Policy {
+			return 1
+		}
+		return -len(m.Terms)
+	}
+	slices.SortStableFunc(all, func(a, b model.Method) int { return late(a) - late(b) })
+	return all
+}
+
+// timeArm trains an arm for some steps, plans with it, and analyses it. made has the
+// checkpoints of the families that were timed before; timeArm adds the arm's.
+func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, made map[string]string, a arm) (err error) {
 	family, checkpoint := a.method.Family, ""
 	// The training measures the median time of its steps, which is more precise than the
 	// time of the entire call with its start-up and checkpoints.
 	var clocks []float64 // seconds per step, one for each run
 	run := func(n int) error {
 		checkpoint = filepath.Join(dir, fmt.Sprintf("%s-%d", a.method.Name, n))
-		t := w.trial(data, checkpoint)
+		made[family] = checkpoint
+		t := w.trial(data, made)
 		defer t.Close()
 		t.Grid.Preset.SetSteps(n)
 		if _, err := (&Train{w: t, arm: a}).Run(ctx); err != nil || !a.method.Trained() {
@@ -429,7 +445,7 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 			r.weights[family] += info.Size()
 		}
 	}
-	t := w.trial(data, checkpoint)
+	t := w.trial(data, made)
 	defer t.Close()
 	t.Grid.Seeds = []int64{a.seed}
 	t.Grid.Temperature = max(t.Grid.Temperature, 0) // Tuned is negative; do not tune for a measurement

@@ -55,7 +55,10 @@ type Workspace struct {
 	Grid Grid
 	dir  string // the results folder
 	Options
-	data, weights string // override the paths of data set and checkpoint, for measurements
+	// For measurements, these override the path of the data set, and those of checkpoints by
+	// family.
+	data    string
+	weights map[string]string
 	*session
 }
 
@@ -136,8 +139,8 @@ func (w *Workspace) dataPath(task string) string {
 
 // checkpoint returns the folder of an arm's training, which may not exist yet.
 func (w *Workspace) checkpoint(a arm) string {
-	if w.weights != "" {
-		return w.weights
+	if path := w.weights[a.method.Family]; path != "" {
+		return path
 	}
 	return results.Folder(w.dir).Training(a.task.Spec.Name, a.searcher().label(), a.seed)
 }
