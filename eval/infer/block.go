@@ -431,7 +431,7 @@ func (b *Block) fresh(o Options) {
 	}
 }
 
-// Headline returns the block's most important comparison: the first learned method
+// Headline returns the block's most important comparison: the first other learned method
 // against the baseline or, if there is none, the first pair with a mean over tiers. It
 // is nil if no pair has one.
 func (b *Block) Headline() *Comparison {
@@ -439,7 +439,7 @@ func (b *Block) Headline() *Comparison {
 	for _, c := range b.Pairs {
 		switch {
 		case c.Mean == nil:
-		case (c.Minus == b.Baseline || c.Minus.Entry().Name == b.Baseline.Method) && !c.Of.Floor():
+		case c.Of.Method != c.Minus.Method && (c.Minus == b.Baseline || c.Minus.Entry().Name == b.Baseline.Method) && !c.Of.Floor():
 			return c
 		case first == nil:
 			first = c

@@ -375,11 +375,11 @@ func (t *Table) warn() {
 		methods := map[string]bool{}
 		for _, a := range b.Arms {
 			methods[a.Method] = true
-			m := model.MethodOf(a.Method)
+			m := a.Entry()
 			if !m.Floor {
 				seeds[a.Seed] = true
 			}
-			if s := t.score(b, a, Mean); !m.Plans() && s != nil && s.Mean > highFloor {
+			if s := t.score(b, a, Mean); m.Floor && !m.HasModel() && s != nil && s.Mean > highFloor {
 				add("%s: random actions solve %s %% of the episodes; compare every rate with that floor", words.Task(b.Task), words.Points(s.Mean))
 			}
 		}
@@ -433,7 +433,7 @@ func needed(method string, there map[string]bool) bool {
 			return true
 		}
 	}
-	return !model.MethodOf(method).Plans()
+	return !model.MethodOf(method).HasModel()
 }
 
 // distinct removes repeated lines, and keeps the first of each.

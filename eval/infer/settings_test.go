@@ -2,6 +2,7 @@ package infer
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -340,5 +341,63 @@ func TestPoliciesUnderSchedules(t *testing.T) {
 	}
 	if n := slices.IndexFunc(table.Warnings, func(w string) bool { return strings.Contains(w, "is left out") && strings.Contains(w, "100 steps") }); n < 0 {
 		t.Errorf("no warning of the policy with 100 steps: %q", table.Warnings)
+	}
+}
+
+// A trained policy is compared with the baseline and with the arm that encodes its frames,
+// over training seeds and at every tier; a search with a proposal, with the search without.
+// The differences follow from the plan of the cells, of 10 episodes a set.
+func TestTrainedPolicies(t *testing.T) {
+	var cells []results.Cell
+	for seed := 1; seed <= 2; seed++ {
+		for _, a := range []struct{ method, encoder, proposal string }{{method: lewm}, {method: scale}, {lewm, "", "gcidm"}, {"gcidm", lewm, ""}, {"gcidm", scale, ""}} {
+			tiers, hits := []string{"T1", "T5"}, map[string]int{"T1": 5 + seed, "T5": 4}
+			if a.encoder != "" {
+				tiers, hits = []string{""}, map[string]int{"": 8}
+			}
+			if a.method == scale || a.encoder == scale || a.proposal != "" {
+				hits = map[string]int{"T1": 9, "T5": 9, "": 10}
+			}
+			for _, tier := range tiers {
+				c := results.Cell{ID: fmt.Sprint(len(cells)), Spec: resultstest.Spec(p(a.method, tier), 1), Result: resultstest.Result(p(a.method, tier), hits[tier])}
+				c.Spec.TrainSeed, c.Spec.Proposal, c.Spec.Encoder = seed, a.proposal, a.encoder
+				c.Spec.Weights = fmt.Sprint(a, seed)
+				if a.encoder != "" {
+					c.Spec.Solver, c.Spec.Targets, c.Spec.Candidates, c.Spec.Iterations, c.Spec.Elites = "", results.ZScored, 0, 0, 0
+					for i := range c.Result.Rows {
+						c.Result.Rows[i].PlannerSeed = 0
+					}
+				}
+				cells = append(cells, c)
+			}
+		}
+	}
+	table, err := Infer(&results.Contents{Cells: cells}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(table.Blocks) != 1 {
+		t.Fatalf("%d blocks, %q", len(table.Blocks), table.Warnings)
+	}
+	for _, w := range table.Warnings {
+		if strings.Contains(w, "random actions solve") || strings.Contains(w, "no cells of GC") {
+			t.Errorf("the warning %q", w)
+		}
+	}
+	// By hand: 8 of 10 against 6 and 7 at T1 and 4 at T5; 10 of 10 against 8, and against 9.
+	if c := table.Blocks[0].Headline(); c.A != scale || c.B != lewm {
+		t.Errorf("the first comparison of the page is %s with %s", c.A, c.B)
+	}
+	for selector, want := range map[string]float64{
+		"difference,tier=T1,a=gcidm@lewm,b=lewm": 15, "difference,tier=T5,a=gcidm@lewm,b=lewm": 40, "difference,tier=T5,a=gcidm@scale,b=scale": 10,
+		"difference,tier=T1,a=lewm@proposal=gcidm,b=lewm": 25, "difference,tier=T5,a=lewm@proposal=gcidm,b=lewm": 50, "difference,tier=T1,a=scale,b=lewm": 25,
+	} {
+		n, err := table.Select(selector)
+		if err != nil || n.Value == nil || math.Abs(*n.Value-want) > 1e-9 {
+			t.Errorf("%s: %+v, %v, want %g", selector, n, err, want)
+		}
+	}
+	if n, err := table.Select("difference_over_seeds,tier=T1,a=gcidm@lewm,b=lewm"); err != nil || n.N != 2 || math.Abs(*n.Value-15) > 1e-9 {
+		t.Errorf("%+v, %v, want the difference over two training seeds", n, err)
 	}
 }

@@ -58,13 +58,16 @@ func (a *Side) Add(c results.Cell) error {
 }
 
 // Join combines the sides of one arm with several solvers in one side, whose tiers are
-// named "solver tier". Pairing over solvers and tiers then is pairing over tiers. The
-// result shares its outcomes with the arguments.
+// named "solver tier". Pairing over solvers and tiers then is pairing over tiers. Outcomes
+// without a tier are those of one policy in every block. The result shares its outcomes
+// with the arguments.
 func Join(name string, bySolver map[string]*Side) *Side {
 	all := &Side{Name: name, units: map[unit]outcomes{}}
 	for solver, a := range bySolver {
 		for u, sets := range a.units {
-			u.tier = solver + " " + u.tier
+			if u.tier != anyTier {
+				u.tier = solver + " " + u.tier
+			}
 			all.units[u] = sets
 		}
 	}

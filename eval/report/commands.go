@@ -25,8 +25,12 @@ func (r *Report) reproduce(flags ...string) string {
 func (r *Report) own() string {
 	var methods []string
 	for _, a := range infer.ArmsOf(r.Blocks) {
-		if _, err := model.LookUp(a.Method); err == nil {
-			methods = append(methods, a.Method)
+		name := a.Method
+		if encoder, ok := a.Origin(); ok && a.Entry().Policy {
+			name += "@" + encoder.Method
+		}
+		if _, err := model.ParseMethod(name); err == nil {
+			methods = append(methods, name)
 		}
 	}
 	return forMethods(infer.Tasks(r.Blocks), methods)

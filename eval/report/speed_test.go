@@ -18,7 +18,7 @@ func scheduled(execute int, edit func(*results.Spec)) func(*results.Cell) {
 		if c.Spec.Method == random {
 			return
 		}
-		if c.Spec.Method == "gcbc" {
+		if c.Spec.Method == "mine" {
 			c.Spec.Python, c.Spec.Act, c.Spec.Tier, c.Spec.Solver = results.PythonPolicy, results.EachStep, "", ""
 			c.Spec.Candidates, c.Spec.Iterations, c.Spec.Elites = 0, 0, 0
 		}
@@ -39,7 +39,7 @@ func scheduled(execute int, edit func(*results.Spec)) func(*results.Cell) {
 // loops returns cells in open and in closed loop, with a policy.
 func loops(t *testing.T) (cells []results.Cell) {
 	t.Helper()
-	open := []plan{p(lewm, "T1", 8, 8), p(lewm, "T3", 6, 6), p(lewm, "T5", 4, 3), p(scale, "T1", 9, 9), p(scale, "T3", 7, 7), p(scale, "T5", 5, 3), p("gcbc", "T1", 5, 4), p(random, "", 1, 2)}
+	open := []plan{p(lewm, "T1", 8, 8), p(lewm, "T3", 6, 6), p(lewm, "T5", 4, 3), p(scale, "T1", 9, 9), p(scale, "T3", 7, 7), p(scale, "T5", 5, 3), p("mine", "T1", 5, 4), p(random, "", 1, 2)}
 	closed := []plan{p(lewm, "T3", 8, 7), p(lewm, "T4", 7, 7), p(scale, "T3", 9, 8), p(scale, "T4", 8, 8)}
 	return append(resultstest.Cells(t, open, scheduled(0, same)), resultstest.Cells(t, closed, scheduled(1, same))...)
 }
@@ -54,11 +54,11 @@ func TestSpeed(t *testing.T) {
 	has(t, markdown(r.countsTable("tworoom")),
 		"| Two-Room, CEM, 1 block executed | T3 | LeWM, SCALE | 1 | 2,500 | 0 | 0 | 0 | 500 |",
 		"| Two-Room, CEM, all blocks executed | T3 | LeWM, SCALE | 1 | 2,500 | 0 | 0 | 0 | 100 |",
-		"|  | gcbc@policy | 1 | 0 | 1 | 0 | 0 | – |")
+		"|  | mine@policy | 1 | 0 | 1 | 0 | 0 | – |")
 	has(t, markdown(r.equalTable("tworoom")),
 		"| CEM | 100 | LeWM T4, 1 of 5 blocks executed | LeWM T3, 5 of 5 blocks executed | 20 | +10.0 |",
 		"| CEM | 100 | SCALE T4, 1 of 5 blocks executed | LeWM T4, 1 of 5 blocks executed | 20 | +10.0 |")
-	has(t, markdown(r.speedTable("tworoom")), "| Two-Room, CEM, all blocks executed | T3 | LeWM | 20.0 | 50.0 | 60.0 | 17.5 | 17.5 | 1.50 | – |", "| gcbc@policy | 20.0 | 45.0 | 45.0 |")
+	has(t, markdown(r.speedTable("tworoom")), "| Two-Room, CEM, all blocks executed | T3 | LeWM | 20.0 | 50.0 | 60.0 | 17.5 | 17.5 | 1.50 | – |", "| mine@policy | 20.0 | 45.0 | 45.0 |")
 }
 
 // A folder whose decisions all cost the same has no figure of calls and no table of equal
