@@ -98,6 +98,47 @@ func cellsOf(g Graph) map[string]int {
 	return out
 }
 
+// A policy needs the checkpoint of its encoder, which is trained first and in the same shard
+// of a stage. A proposal is a further arm of that encoder's method. The lists are written by
+// hand.
+func TestGraphOfPolicies(t *testing.T) {
+	g := smallGrid(t)
+	g.Tasks, g.Seeds, g.Solvers, g.Tiers = g.Tasks[1:], []int64{7}, g.Solvers[:1], g.Tiers[1:]
+	g.Methods = lookUp(t, model.ParseMethod, "gcidm@scale", "random")
+	g.Proposals = lookUp(t, model.ParseMethod, "gcidm@lewm")
+	w := NewWorkspace(g, "", Options{})
+	want := []string{"collect cube", "train cube scale s7", "train cube gcidm@scale s7", "evaluate cube gcidm@scale s7 x1", "evaluate cube random x1",
+		"train cube lewm s7", "train cube gcidm@lewm s7", "evaluate cube lewm@proposal=gcidm s7 cem T5 x1", "report"}
+	if got := names(w.Graph()); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, s := range w.Graph() {
+		needs := map[string][]string{"train cube gcidm@scale s7": {"collect cube", "train cube scale s7"}, "evaluate cube gcidm@scale s7": {"train cube gcidm@scale s7", "collect cube"},
+			"evaluate cube lewm@proposal=gcidm s7 cem T5": {"train cube lewm s7", "train cube gcidm@lewm s7", "collect cube"}}[s.ID()]
+		if needs != nil && !slices.Equal(s.Needs(), needs) {
+			t.Errorf("%s needs %v, want %v", s.ID(), s.Needs(), needs)
+		}
+		if e, ok := s.(*Evaluate); ok && e.proposal != "" {
+			if c, p := w.checkpoint(e.arm), w.proposal(e.arm); c != "train/cube-lewm-s7" || p != "train/cube-gcidm@lewm-s7" {
+				t.Errorf("%s loads %s and %s", s.ID(), c, p)
+			}
+		}
+	}
+	for i := range 2 {
+		got := names(w.Graph().Stage(StageTrain, cell.Shard{I: i, N: 2}))
+		for _, encoder := range []string{"scale", "lewm"} {
+			if slices.Contains(got, "train cube "+encoder+" s7") != slices.Contains(got, "train cube gcidm@"+encoder+" s7") {
+				t.Errorf("shard %d trains %v", i, got)
+			}
+		}
+	}
+	for arm, want := range map[string]string{"gcidm": "whose latents", "gcidm@random": "no latents", "gcidm@gcbc": "no latents", "gcidm@nothing": "no method", "lewm@scale": "not a policy"} {
+		if _, err := model.ParseMethod(arm); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: %v, want %q with a hint", arm, err, want)
+		}
+	}
+}
+
 // TestGridShards checks for many numbers of shards that every cell of a grid belongs
 // to exactly one shard, after the data set and the checkpoint that it needs. No two
 // shards of a grid with enough arms train the same arm, and each film is made once.
