@@ -437,16 +437,23 @@ func parseWeight(text string) (float64, error) {
 	return w, nil
 }
 
-// parseMethod returns the method of a name. The error for an unknown name suggests a
-// similar one.
-func parseMethod(name string) (model.Method, error) {
-	m, err := model.ParseMethod(name)
-	if method, _, _ := strings.Cut(name, "@"); err != nil {
-		if nearest := words.Nearest(method, model.MethodNames(nil)); nearest != "" {
-			err = fmt.Errorf("%w%s", err, nearest)
-		}
+// parseMethod returns the method of an arm without variants, such as scale or gcidm@scale.
+func parseMethod(arm string) (model.Method, error) {
+	name, _, _ := strings.Cut(arm, "@")
+	if m, err := lookUpMethod(name); err != nil {
+		return m, err
 	}
-	return m, err
+	return model.ParseMethod(arm)
+}
+
+// lookUpMethod returns the method of a name. The error for an unknown name suggests a
+// similar one.
+func lookUpMethod(name string) (model.Method, error) {
+	m, err := model.LookUp(name)
+	if err != nil {
+		return m, fmt.Errorf("%w%s", err, words.Nearest(name, model.MethodNames(nil)))
+	}
+	return m, nil
 }
 
 // parseProposal returns the policy of a proposal, such as gcidm@lewm.

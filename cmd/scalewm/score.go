@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"scalewm/eval/pipeline"
+	"scalewm/eval/results"
 )
 
 // printScores prints success rates as a table, followed by notes on NaN or infinite
@@ -15,8 +16,11 @@ func printScores(w io.Writer, scores []pipeline.Score) error {
 	fmt.Fprintln(t, "task\tmethod\tseed\tsolver\ttier\tsets\tepisodes\tsuccess\tSD")
 	for _, s := range scores {
 		seed := fmt.Sprint(s.Seed)
-		if s.Solver == "" { // random actions
-			seed, s.Solver, s.Tier = "-", "-", "-"
+		if s.Solver == "" { // a policy, or random actions
+			s.Solver, s.Tier = "-", "-"
+		}
+		if arm, err := results.ParseArm(s.Method); err != nil || !arm.Entry().HasModel() {
+			seed = "-"
 		}
 		if s.Settings != "" {
 			s.Solver += " (" + s.Settings + ")"

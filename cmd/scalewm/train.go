@@ -62,7 +62,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return usagef("train: --out %s is the name of the cell folder in a results folder (hint: use a separate folder, such as %s)", *out, filepath.Join(filepath.Dir(*out), "train", *method))
 	}
 	// Method and protocol, then the flags that do not apply to the method.
-	m, err := parseMethod(*method)
+	m, err := lookUpMethod(*method)
 	if err == nil && !m.HasModel() {
 		err = fmt.Errorf("%s has no model to train", *method)
 	}

@@ -74,8 +74,12 @@ func (s *Train) Needs() []string {
 
 // training returns the description of the step's training.
 func (s *Train) training() Training {
+	encoder := ""
+	if s.method.Policy {
+		encoder = s.w.checkpoint(s.encoder())
+	}
 	return Training{Preset: s.preset(s.w.Grid.Preset), Task: s.task, Method: s.method, Seed: s.seed, Protocol: s.w.Grid.Training(),
-		Data: s.w.dataPath(s.task.Spec.Name), Out: s.w.checkpoint(s.arm), Backbone: s.w.Backbone}
+		Data: s.w.dataPath(s.task.Spec.Name), Out: s.w.checkpoint(s.arm), Backbone: s.w.Backbone, Encoder: encoder}
 }
 
 // State checks that an existing folder holds this training. A training with a resume
