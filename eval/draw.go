@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sort"
-	"strings"
 
 	"scalewm/eval/clear"
 	"scalewm/eval/results"
@@ -180,18 +178,7 @@ func (d *Data) manifestSet(path string, b []byte) (Set, error) {
 	for i, s := range found {
 		list[i] = Start{s.Episode, s.Row}
 	}
-	set := newSet(manifestName(path), list)
+	set := newSet(clear.SetName(path), list)
 	set.Manifest = m.SHA256
 	return set, nil
-}
-
-// manifestName returns the name of a manifest's set: that of its file, in characters that
-// names may have.
-func manifestName(path string) string {
-	return strings.Map(func(c rune) rune {
-		if c < 128 && (c == '-' || c == '.' || c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z') {
-			return c
-		}
-		return -1
-	}, "m-"+strings.TrimSuffix(filepath.Base(path), setSuffix))
 }

@@ -1,7 +1,8 @@
 // Package clear reads the manifests of CLEAR-LeWM, which fix the starts, the success
-// rule and the seeds of an evaluation, and draws starts of its protocols on any data
-// set. Numbers and quirks are those of github.com/DavidSunok/CLEAR-LeWM, package 0.5.1
-// at ab8849c; manifests of version 2 are those of its v0.9.
+// rule and the seeds of an evaluation, and its results, and draws starts of its
+// protocols on any data set. Numbers and quirks are those of
+// github.com/DavidSunok/CLEAR-LeWM, package 0.5.1 at ab8849c; manifests and results of
+// version 2 are those of its v0.9.
 package clear
 
 import (
@@ -10,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,25 +31,30 @@ const (
 	RestStart     = "rest-start"     // without its velocities
 )
 
-// Manifest is a manifest. Parse has checked everything that does not need the data set.
-type Manifest struct {
-	SHA256      string // of the file's bytes, in hex
-	Task        string // tworoom, pusht, reacher or cube
-	Protocol    Protocol
-	Raw         json.RawMessage // the protocol object as it stands in the file; a result repeats it
-	Seed        uint64          // of the split and the draw
-	PolicySeed  uint64          // of the solver and of random actions
-	Split       string          // SplitAll, SplitTrain or SplitHeldOut
-	File        string          // name of the data set's file
-	IDColumn    string          // the column with the episodes' ids
-	Fingerprint string          // of the data set, in hex; compared by Check
-	Kind        string          // of the fingerprint: MetadataSHA256 or FileSHA256Kind
-	Pairs       []Pair
+// Evaluation is what a manifest prescribes and a result repeats.
+type Evaluation struct {
+	Task       string // tworoom, pusht, reacher or cube
+	Protocol   Protocol
+	Raw        json.RawMessage // the protocol object as it stands in the file; a result repeats it
+	PolicySeed uint64          // of the solver and of random actions
 
 	// Version 2 only; the values of version 1 are RecordedState, 1 and 0.
 	StartState string
 	History    int // frames that a model sees
 	Stride     int // env steps between them; 0 for one frame
+}
+
+// Manifest is a manifest. Parse has checked everything that does not need the data set.
+type Manifest struct {
+	Evaluation
+	SHA256      string // of the file's bytes, in hex
+	Seed        uint64 // of the split and the draw
+	Split       string // SplitAll, SplitTrain or SplitHeldOut
+	File        string // name of the data set's file
+	IDColumn    string // the column with the episodes' ids
+	Fingerprint string // of the data set, in hex; compared by Check
+	Kind        string // of the fingerprint: MetadataSHA256 or FileSHA256Kind
+	Pairs       []Pair
 }
 
 // Pair is a start and its goal.
@@ -72,11 +79,26 @@ func Read(path string) (*Manifest, error) {
 
 // IsManifest reports whether the bytes of a JSON file say that it is a manifest of any
 // version, and not a set file.
-func IsManifest(b []byte) bool {
+func IsManifest(b []byte) bool { return hasSchema(b, "clear-lewm-manifest-") }
+
+// hasSchema reports whether the bytes are a JSON object of a schema whose name has the
+// prefix.
+func hasSchema(b []byte, prefix string) bool {
 	var head struct {
 		Version string `json:"schema_version"`
 	}
-	return json.Unmarshal(b, &head) == nil && strings.HasPrefix(head.Version, "clear-lewm-manifest-")
+	return json.Unmarshal(b, &head) == nil && strings.HasPrefix(head.Version, prefix)
+}
+
+// SetName returns the name of the evaluation set of a manifest: that of its file, in
+// characters that names may have.
+func SetName(path string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 128 && (c == '-' || c == '.' || c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z') {
+			return c
+		}
+		return -1
+	}, "m-"+strings.TrimSuffix(filepath.Base(path), ".json"))
 }
 
 // Parse reads the bytes of a manifest of version 1 or 2.
@@ -85,22 +107,11 @@ func Parse(b []byte) (*Manifest, error) {
 		return nil, errors.New("it is not valid JSON (hint: is it complete? Fetch it again)")
 	}
 	o := parseObject(b, "the manifest")
-	version := need[string](o, "schema_version")
-	if o.err == nil && version != "clear-lewm-manifest-v1" && version != "clear-lewm-manifest-v2" {
-		o.fail(fmt.Errorf("unknown schema_version %.40q (hint: clear-lewm-manifest-v1 and -v2 can be read)", version))
-	}
+	version := readVersion(o, "clear-lewm-manifest-")
 	sum := sha256.Sum256(b)
-	m := &Manifest{
-		SHA256: hex.EncodeToString(sum[:]), Raw: need[json.RawMessage](o, "protocol"),
-		Seed: need[uint64](o, "seed"), PolicySeed: need[uint64](o, "policy_seed"),
-		StartState: RecordedState, History: 1,
-	}
-	m.Task = taskName(o, need[string](o, "task"))
-	if o.err == nil {
-		m.Protocol, o.err = parseProtocol(m.Raw)
-	}
+	m := &Manifest{Evaluation: readEvaluation(o), SHA256: hex.EncodeToString(sum[:]), Seed: need[uint64](o, "seed")}
 	m.Split = optional(o, "split", m.Protocol.Split)
-	if strings.HasSuffix(version, "2") {
+	if version == 2 {
 		m.readInitialization(o)
 	}
 	m.readData(o)
@@ -112,6 +123,26 @@ func Parse(b []byte) (*Manifest, error) {
 		m.readPairs(o)
 	}
 	return m, o.err
+}
+
+// readVersion returns the version, 1 or 2, of a file whose schema's name has the prefix.
+func readVersion(o *object, prefix string) (version int) {
+	schema := need[string](o, "schema_version")
+	if version = slices.Index([]string{prefix + "v1", prefix + "v2"}, schema) + 1; o.err == nil && version == 0 {
+		o.fail(fmt.Errorf("unknown schema_version %.40q (hint: %sv1 and -v2 can be read)", schema, prefix))
+	}
+	return version
+}
+
+// readEvaluation reads what manifests and results share, with the values of version 1
+// where version 2 differs.
+func readEvaluation(o *object) Evaluation {
+	e := Evaluation{Raw: need[json.RawMessage](o, "protocol"), PolicySeed: need[uint64](o, "policy_seed"), StartState: RecordedState, History: 1}
+	e.Task = taskName(o, need[string](o, "task"))
+	if o.err == nil {
+		e.Protocol, o.err = parseProtocol(e.Raw)
+	}
+	return e
 }
 
 // taskName returns our name of a task under one of CLEAR-LeWM's.
@@ -127,22 +158,26 @@ func taskName(o *object, name string) string {
 }
 
 // readInitialization reads how version 2 starts an episode. Any combination that
-// CLEAR-LeWM does not write is an error, as it is there.
-func (m *Manifest) readInitialization(o *object) {
+// CLEAR-LeWM does not write is an error, as it is there. A result has further keys, notes
+// on what was done, which are not read.
+func (e *Evaluation) readInitialization(o *object, notes ...string) {
 	if v := need[string](o, "benchmark_version"); o.err == nil && v != "v0.9" {
-		o.fail(fmt.Errorf("unknown benchmark_version %.40q (hint: manifests of v0.9 can be read)", v))
+		o.fail(fmt.Errorf("unknown benchmark_version %.40q (hint: version 2 is that of v0.9)", v))
 	}
 	raw := need[json.RawMessage](o, "initialization")
 	if o.err != nil {
 		return
 	}
 	in := parseObject(raw, "its initialization")
-	m.StartState, m.History = need[string](in, "mode"), need[int](in, "history_len")
+	e.StartState, e.History = need[string](in, "mode"), need[int](in, "history_len")
 	source := need[string](in, "history_source")
-	m.Stride = optional(in, "history_stride", 0)
+	e.Stride = optional(in, "history_stride", 0)
 	_, strided := in.fields["history_stride"]
-	rest := m.StartState == RestStart && source == "executed-rollout" && m.History == 3 && m.Stride == 5
-	recorded := m.StartState == RecordedState && source == "single-observation" && m.History == 1 && !strided
+	for _, key := range notes {
+		in.read[key] = true
+	}
+	rest := e.StartState == RestStart && source == "executed-rollout" && e.History == 3 && e.Stride == 5
+	recorded := e.StartState == RecordedState && source == "single-observation" && e.History == 1 && !strided
 	if !rest && !recorded || in.unread() != nil {
 		in.fail(fmt.Errorf("unknown values %s (hint: rest-start with 3 frames at stride 5 of the executed rollout, or recorded-state with a single observation)", shown(raw)))
 	}

@@ -25,7 +25,7 @@ type object struct {
 func parseObject(b []byte, where string) *object {
 	o := &object{where: where, read: map[string]bool{}}
 	if json.Unmarshal(b, &o.fields) != nil || o.fields == nil {
-		o.fail(errors.New("it is not an object (hint: fetch the manifest again)"))
+		o.fail(errors.New("it is not an object (hint: fetch the file again)"))
 	}
 	return o
 }
@@ -53,7 +53,7 @@ func (o *object) unread() []string {
 func need[T any](o *object, key string) T {
 	var v T
 	if _, ok := o.fields[key]; !ok && o.err == nil {
-		o.fail(fmt.Errorf("it has no %s (hint: fetch the manifest again)", key))
+		o.fail(fmt.Errorf("it has no %s (hint: fetch the file again)", key))
 	}
 	return optional(o, key, v)
 }
@@ -68,7 +68,7 @@ func optional[T any](o *object, key string, missing T) T {
 	}
 	var v T
 	if null := string(raw) == "null" && reflect.TypeFor[T]().Kind() != reflect.Pointer; null || json.Unmarshal(raw, &v) != nil {
-		o.fail(fmt.Errorf("its %s is %s, want %s (hint: fetch the manifest again)", key, shown(raw), kindName(reflect.TypeFor[T]())))
+		o.fail(fmt.Errorf("its %s is %s, want %s (hint: fetch the file again)", key, shown(raw), kindName(reflect.TypeFor[T]())))
 	}
 	return v
 }

@@ -154,7 +154,7 @@ func (p *Protocol) check(o *object) {
 		o.fail(fmt.Errorf("a success threshold of %g degrees (hint: above 0)", *v))
 	}
 	if p.SuccessMode == modeCubePose && p.CubeOrientation == nil {
-		o.fail(fmt.Errorf("success_mode %s without a cube_orientation_threshold_deg (hint: fetch the manifest again)", modeCubePose))
+		o.fail(fmt.Errorf("success_mode %s without a cube_orientation_threshold_deg (hint: fetch the file again)", modeCubePose))
 	}
 	for task, v := range p.MinDifficulty {
 		if !slices.Contains(tasks, task) {

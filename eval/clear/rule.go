@@ -43,25 +43,24 @@ func (p *Protocol) startRule(task string) success.Rule {
 	return p.rule(task)
 }
 
-// Rule returns the success rule of the manifest's task; the zero Rule is the upstream
-// one.
-func (m *Manifest) Rule() success.Rule { return m.Protocol.rule(m.Task) }
+// Rule returns the success rule of the task; the zero Rule is the upstream one.
+func (e *Evaluation) Rule() success.Rule { return e.Protocol.rule(e.Task) }
 
 // Hold returns the number of env steps in a row on which the rule must be met.
-func (m *Manifest) Hold() int { return max(1, m.Rule().Hold) }
+func (e *Evaluation) Hold() int { return max(1, e.Rule().Hold) }
 
 // RuleName returns the name of the rule, whatever its hold: success.Upstream, Moderate or
 // Strict, or "custom" for other numbers. Where a task's Moderate is its upstream rule, the
 // protocol's way to judge decides.
-func (m *Manifest) RuleName() string {
+func (e *Evaluation) RuleName() string {
 	names := []string{success.Upstream}
-	if m.Protocol.SuccessMode == modeSustained {
+	if e.Protocol.SuccessMode == modeSustained {
 		names = []string{success.Moderate, success.Strict}
 	}
-	r := success.Explicit(m.Rule(), m.Task)
+	r := success.Explicit(e.Rule(), e.Task)
 	for _, name := range names {
-		named, err := success.Named(name, m.Task)
-		named = success.Explicit(named, m.Task)
+		named, err := success.Named(name, e.Task)
+		named = success.Explicit(named, e.Task)
 		if named.Hold = r.Hold; err == nil && named == r {
 			return name
 		}
@@ -70,15 +69,15 @@ func (m *Manifest) RuleName() string {
 }
 
 // Swept reports whether Two-Room's agent is stopped along its path.
-func (m *Manifest) Swept() bool {
-	p := m.Protocol
-	return m.Task == tworoom && p.SuccessMode == modeSustained && p.TwoRoomCollisionMode == collisionSwept
+func (e *Evaluation) Swept() bool {
+	p := e.Protocol
+	return e.Task == tworoom && p.SuccessMode == modeSustained && p.TwoRoomCollisionMode == collisionSwept
 }
 
 // AllSubsteps reports whether Reacher takes both physics steps of an env step, whether
 // or not the first one meets the goal.
-func (m *Manifest) AllSubsteps() bool {
-	return m.Task == "reacher" && m.Protocol.SuccessMode == modeSustained
+func (e *Evaluation) AllSubsteps() bool {
+	return e.Task == "reacher" && e.Protocol.SuccessMode == modeSustained
 }
 
 // measure returns the name of the distance between start and goal that MinDifficulty
