@@ -55,18 +55,20 @@ type Tier struct {
 	Candidates, Iterations, Elites int
 }
 
-// newTier returns a tier with a tenth of the candidates as elites, rounded half to
-// even as Python's round does, and at least 2, since their standard deviation is
-// needed.
+// newTier returns a tier with the usual number of elites.
 func newTier(name string, candidates, iterations int) Tier {
-	elites := max(int(math.RoundToEven(0.1*float64(candidates))), 2)
-	return Tier{Name: name, Candidates: candidates, Iterations: iterations, Elites: elites}
+	return Tier{Name: name, Candidates: candidates, Iterations: iterations, Elites: results.Elites(candidates)}
 }
 
-// Tiers returns the five tiers of the published numbers. T2 is what the authors' code
-// ran; the paper prints 100/20, which is T2p (docs/sources.md#tiers).
-func Tiers() []Tier {
-	return []Tier{newTier("T1", 300, 30), newTier("T2", 150, 15), newTier("T3", 50, 10), newTier("T4", 20, 5), newTier("T5", 10, 3)}
+// Tiers returns the five tiers of the published numbers.
+func Tiers() []Tier { return known()[:5] }
+
+// known returns the tiers that have a name of their own.
+func known() (out []Tier) {
+	for _, t := range results.NamedTiers {
+		out = append(out, newTier(t.Name, t.Candidates, t.Iterations))
+	}
+	return out
 }
 
 // ParseTiers parses a comma-separated list of tiers. "all" means T1 to T5. Repeated
@@ -92,9 +94,8 @@ func ParseTiers(s string) ([]Tier, error) {
 
 // parseTier parses one tier, by its name or its numbers.
 func parseTier(text string) (Tier, error) {
-	known := append(Tiers(), newTier("T2p", 100, 20))
-	if i := slices.IndexFunc(known, func(t Tier) bool { return t.Name == text }); i >= 0 {
-		return known[i], nil
+	if i := slices.IndexFunc(known(), func(t Tier) bool { return t.Name == text }); i >= 0 {
+		return known()[i], nil
 	}
 	numbers := strings.Split(text, "/")
 	if strings.HasPrefix(text, "c") { // the name of a tier with other numbers
@@ -108,14 +109,9 @@ func parseTier(text string) (Tier, error) {
 		}
 		n[i] = v
 	}
-	t := Tier{fmt.Sprintf("c%d-i%d-e%d", n[0], n[1], n[2]), n[0], n[1], n[2]}
+	t := Tier{results.TierName(n[0], n[1], n[2]), n[0], n[1], n[2]}
 	if t.Elites < 2 || t.Elites > t.Candidates {
 		return t, fmt.Errorf("tier %q has %d elites of %d candidates (hint: from 2, whose deviation is needed, to all of them)", text, t.Elites, t.Candidates)
-	}
-	for _, k := range known {
-		if k.Candidates == t.Candidates && k.Iterations == t.Iterations && k.Elites == t.Elites {
-			return k, nil
-		}
 	}
 	return t, nil
 }

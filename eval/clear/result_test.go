@@ -133,8 +133,8 @@ func TestIsResult(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"schema_version": "clear-lewm-result-v9"}`:   true,
 		`{"schema_version": "clear-lewm-manifest-v1"}`: false,
-		`{"kind": "eval"}`: false,
-		`[]`:               false,
+		`{"kind": "eval"}`:                             false,
+		`[]`:                                           false,
 	} {
 		if IsResult([]byte(text)) != want {
 			t.Errorf("%s is a result: %v", text, !want)

@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/safefile"
@@ -39,6 +40,29 @@ const (
 	// chosen temperature too.
 	StockMPPI = "mppi-stock"
 )
+
+// NamedTiers are the tiers that have a name: candidates and iterations, with Elites. T2 is
+// what the authors' code ran; the paper prints 100/20, which is T2p (docs/sources.md#tiers).
+var NamedTiers = []struct {
+	Name                   string
+	Candidates, Iterations int
+}{{"T1", 300, 30}, {"T2", 150, 15}, {"T3", 50, 10}, {"T4", 20, 5}, {"T5", 10, 3}, {"T2p", 100, 20}}
+
+// Elites returns the number of elites of a named tier: a tenth of the candidates, rounded
+// half to even as Python's round does, and at least 2, since their standard deviation is
+// needed.
+func Elites(candidates int) int { return max(int(math.RoundToEven(0.1*float64(candidates))), 2) }
+
+// TierName returns the name of a tier with these numbers: its own, or one such as
+// c50-i10-e5.
+func TierName(candidates, iterations, elites int) string {
+	for _, t := range NamedTiers {
+		if t.Candidates == candidates && t.Iterations == iterations && Elites(candidates) == elites {
+			return t.Name
+		}
+	}
+	return fmt.Sprintf("c%d-i%d-e%d", candidates, iterations, elites)
+}
 
 // MPPI's temperature (docs/sources.md#mppi-temperature).
 const (
