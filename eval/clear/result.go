@@ -1,6 +1,7 @@
 package clear
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,9 +16,9 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// maxResult bounds a result. The paths of Two-Room's episodes, which are most of it, take
+// MaxResult bounds a result. The paths of Two-Room's episodes, which are most of it, take
 // 5 kB each.
-const maxResult safefile.Limit = 16 << 20
+const MaxResult safefile.Limit = 16 << 20
 
 // maxBudget bounds each number of a search.
 const maxBudget = 1 << 20
@@ -68,21 +69,10 @@ func (r *Result) Solver() string {
 	return name
 }
 
-// IsResult reports whether the bytes of a JSON file say that it is a result of any
-// version.
-func IsResult(b []byte) bool { return hasSchema(b, "clear-lewm-result-") }
-
-// ReadResult reads a result.
-func ReadResult(path string) (*Result, error) {
-	b, err := safefile.Read(path, maxResult)
-	if err != nil {
-		return nil, fmt.Errorf("reading the result: %w", err)
-	}
-	r, err := ParseResult(b)
-	if err != nil {
-		return nil, fmt.Errorf("reading the result %s: %w", path, err)
-	}
-	return r, nil
+// IsResult reports whether a file is a result of any version, or part of one that was not
+// written to its end.
+func IsResult(b []byte) bool {
+	return hasSchema(b, "clear-lewm-result-") || !json.Valid(b) && bytes.Contains(b, []byte(`"episode_successes"`))
 }
 
 // ParseResult parses the bytes of a result of version 1 or 2.
