@@ -84,7 +84,7 @@ var layers = []rule{
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/geometry", ours: []string{"dataset/parallel", "eval/stats"}, libraries: []string{"gonum.org/v1/gonum", "gorgonia.org/gorgonia", "gorgonia.org/tensor"}},
-	{of: "eval/infer", ours: []string{"eval/results", "eval/stats", "eval/words", "model$", "dataset/cell", "dataset/parallel", "dataset/safefile", "dataset/rng"}},
+	{of: "eval/infer", ours: []string{"eval/clear", "eval/results", "eval/stats", "eval/words", "model$", "dataset/cell", "dataset/parallel", "dataset/safefile", "dataset/rng"}},
 	{of: "eval/report", ours: []string{"dataset/safefile", "eval/infer", "eval/report/doc", "eval/results", "eval/stats", "eval/words", "envs$", "model$", "model/train/metrics"}},
 	{of: "eval/report/doc"},
 

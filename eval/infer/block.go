@@ -41,6 +41,7 @@ type Block struct {
 
 	settings *Settings
 	cells    map[slot]results.Cell
+	foreign  map[results.Arm]bool
 	sides    map[results.Arm]*Side // each with all training seeds of its arm
 }
 
@@ -65,6 +66,7 @@ type Trained struct {
 	results.Arm
 	Seed    int
 	Weights string // SHA-256 of the weights file
+	Foreign bool   // another program computed its outcomes; Weights are the SHA-256 of its files
 }
 
 // slot is the position of a cell in its block. A block has at most one cell in each
@@ -86,7 +88,7 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 	by := map[*Settings]*Block{}
 	for _, p := range placed {
 		if p.Table != "" && by[p.Settings] == nil {
-			by[p.Settings] = &Block{Place: Place{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]results.Cell{}}
+			by[p.Settings] = &Block{Place: Place{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]results.Cell{}, foreign: map[results.Arm]bool{}}
 		}
 	}
 	last := func(b *Block) int {
@@ -115,6 +117,7 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 				return nil, fmt.Errorf("report: the cells %s and %s have the same place, arm and settings (hint: keep one of them)", other.ID, p.ID)
 			}
 			b.cells[s] = p.Cell
+			b.foreign[p.Arm] = p.Foreign
 			if ms := runs[p.ID].PlanMillis; ms > 0 {
 				millis[s.tier] = append(millis[s.tier], ms)
 			}
@@ -130,7 +133,7 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 func (b *Block) arrange(millis map[string][]float64) {
 	arms, sets, tiers := map[slot]Trained{}, map[string]bool{}, map[string]Tier{}
 	for s, c := range b.cells {
-		arms[slot{arm: s.arm, seed: s.seed}] = Trained{s.arm, s.seed, c.Spec.Weights}
+		arms[slot{arm: s.arm, seed: s.seed}] = Trained{s.arm, s.seed, c.Spec.Weights, b.foreign[s.arm]}
 		if x := c.Spec; x.Solver != "" {
 			sets[s.set] = true
 			tiers[s.tier] = Tier{Name: x.Tier, Candidates: x.Candidates, Iterations: x.Iterations, Elites: x.Elites,
@@ -156,10 +159,16 @@ func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
 	return cells
 }
 
-// each calls f once for every cell of the block, in the order of arms, tiers and sets.
+// Own returns the arms that this program evaluated.
+func (b *Block) Own() []Trained {
+	return slices.DeleteFunc(slices.Clone(b.Arms), func(a Trained) bool { return a.Foreign })
+}
+
+// each calls f once for every cell of the block that this program computed, in the order
+// of arms, tiers and sets.
 func (b *Block) each(f func(results.Cell)) {
 	seen := map[string]bool{}
-	for _, a := range b.Arms {
+	for _, a := range b.Own() {
 		for _, t := range b.Tiers {
 			for _, c := range b.at(a, t.Name) {
 				if !seen[c.ID] {

@@ -39,7 +39,11 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	for _, a := range c.Analyses {
 		t.weightsOf[a.ID] = a.Spec.Weights
 	}
-	var err error
+	others, foreign, err := placeForeign(o.With, placed)
+	if err != nil {
+		return nil, fmt.Errorf("report: --with: %w", err)
+	}
+	t.Foreign, t.foreign, placed = o.With, foreign, append(placed, others...)
 	if t.Blocks, err = blocksOf(placed, c.Runs); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (t *Table) checkComplete() Check {
 	var bad []string
 	cells := 0
 	for _, b := range t.Blocks {
-		for _, a := range b.Arms {
+		for _, a := range b.Own() {
 			for _, tier := range b.TierNames() {
 				n := len(b.at(a, tier))
 				cells += n
@@ -373,7 +373,7 @@ func (t *Table) warn() {
 	for _, b := range t.Blocks {
 		seeds := map[int]bool{}
 		methods := map[string]bool{}
-		for _, a := range b.Arms {
+		for _, a := range b.Own() {
 			methods[a.Method] = true
 			m := a.Entry()
 			if !m.Floor {

@@ -31,9 +31,13 @@ const (
 	MedianSteps    = "median_steps_to_success"
 )
 
-// compute adds the numbers about compute and speed of a block's arms.
+// compute adds the numbers about compute and speed of a block's arms. Other programs do
+// not say what theirs computed.
 func (t *Table) compute(b *Block) {
 	for _, arm := range b.Names() {
+		if b.foreign[arm] {
+			continue
+		}
 		for _, tier := range b.tiersOf(arm) {
 			t.computed(b, arm, tier)
 		}

@@ -90,6 +90,9 @@ var fields = slices.Concat([]field{
 // which does not justify dropping the pairs. Options.SameDevice makes it a requirement.
 var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "device" })
 
+// manifest is the index of the manifest in fields.
+var manifest = slices.IndexFunc(fields, func(f field) bool { return f.name == "manifest" })
+
 // firstOfRow is the index of the first field that differs from row to row. All fields
 // after it do too.
 var firstOfRow = slices.IndexFunc(fields, func(f field) bool { return f.row })
@@ -223,6 +226,15 @@ func (g fieldValues) unplanned() fieldValues {
 		if !f.plan {
 			values[i] = g.of(i)
 		}
+	}
+	return fieldValues{cell: &values}
+}
+
+// shared returns g without the values that differ from row to row.
+func (g fieldValues) shared() fieldValues {
+	values := make([]string, len(fields))
+	for i := range firstOfRow {
+		values[i] = g.of(i)
 	}
 	return fieldValues{cell: &values}
 }

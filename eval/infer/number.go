@@ -130,7 +130,8 @@ func (n *Number) key() key {
 //
 //   - Numbers is sorted by What, and numbers of one kind are in the order of blocks.
 //   - No two numbers have the same What, Source, Place, Of, Minus and Seed.
-//   - Every id in From is that of a cell, a tuning cell or an analysis in Contents.
+//   - Every id in From is that of a cell, a tuning cell or an analysis in Contents, or of
+//     a foreign cell.
 //   - There is at least one block and one group.
 type Table struct {
 	Numbers []*Number
@@ -145,9 +146,13 @@ type Table struct {
 	// Warnings are what a reader needs to know in order to judge the numbers.
 	Warnings []string
 	Origin   results.Origin
+	// Foreign are the arms whose outcomes another program computed. Their cells are not in
+	// Contents.
+	Foreign []*Foreign
 	*results.Contents
 
 	byKey       map[key]*Number
+	foreign     map[string]foreignCell   // by id
 	checkpoints map[string][]*Checkpoint // by task
 	seedOf      map[string]int           // training seed of each cell, by its id
 	weightsOf   map[string]string        // hash of the weights of each cell and analysis, by its id

@@ -17,7 +17,7 @@ import (
 func parse(t *testing.T, name, text string) *Side {
 	t.Helper()
 	a := &Side{Name: name}
-	if err := a.readCSV(strings.NewReader(text)); err != nil {
+	if err := readCSV(strings.NewReader(text), a.addStated); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -161,7 +161,7 @@ func TestBadCSV(t *testing.T) {
 		"set,episode,tier,success\ns,0,T,1\ns,0,T,0\n":          "line 3: episode 0 of set s",
 	} {
 		a := &Side{}
-		if err := a.readCSV(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := readCSV(strings.NewReader(text), a.addStated); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
@@ -293,7 +293,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		a := &Side{}
 		var err error
-		fuzztest.Read(t, len(text), func() { err = a.readCSV(strings.NewReader(text)) })
+		fuzztest.Read(t, len(text), func() { err = readCSV(strings.NewReader(text), a.addStated) })
 		if err != nil {
 			return
 		}

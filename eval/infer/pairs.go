@@ -24,6 +24,7 @@
 //	block.go        the arms, tiers and sets of one task and solver, and their success
 //	compute.go      what arms compute, how fast they succeed, and differences at equal compute
 //	side.go, csv.go one side of a comparison, from cells or from a CSV file
+//	foreign.go      outcomes that other programs computed, with the cells of a folder
 //	pairs.go        two sides: pairs, intervals, tests; adjust.go: families of them
 //	scores.go       statistics over evaluation sets
 //	over.go         numbers over several blocks; seeds.go, factors.go: training seeds, planner noise, settings
@@ -174,6 +175,8 @@ type Options struct {
 	// paper's, or the first arm of a folder without it.
 	Baseline string
 	baseline results.Arm // the arm of that name
+	// With are the arms of other programs that Infer compares with those of the folder.
+	With []*Foreign
 }
 
 // Compare pairs the outcomes of two arms episode by episode. Outcomes that were not
@@ -392,7 +395,8 @@ func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, ki
 	inA, inB := map[episode]bool{}, map[episode]bool{}
 	refused := len(c.Refused)
 	for _, s := range seeds {
-		xs, ys := a.at(s[0], tier), b.at(s[1], tier)
+		xs := a.at(s[0], tier)
+		ys := b.at(s[1], tier).named(xs)
 		xs.list(inA)
 		ys.list(inB)
 		for _, set := range slices.Sorted(maps.Keys(xs)) {
@@ -418,7 +422,11 @@ func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, ki
 	t.episodesA, t.episodesB = len(inA), len(inB)
 	t.keepComplete(len(seeds))
 	if len(t.pairs) == 0 && len(c.Refused) == refused {
-		c.refuse("tier %s: none of their %d and %d episodes is in both", tier, len(inA), len(inB))
+		why := ""
+		if err := a.at(seeds[0][0], tier).first().mismatch(b.at(seeds[0][1], tier).first(), o.SameDevice); err != nil {
+			why = ": " + err.Error()
+		}
+		c.refuse("tier %s: none of their %d and %d episodes is in both%s", tier, len(inA), len(inB), why)
 	}
 	return t
 }

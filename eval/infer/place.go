@@ -17,7 +17,8 @@ type Placed struct {
 	Settings *Settings
 	// Arm is who acts. If several checkpoints or programs have the same name and seed, a
 	// variant distinguishes them: the first characters of a hash.
-	Arm results.Arm
+	Arm     results.Arm
+	Foreign bool // another program computed the outcomes
 }
 
 // PlaceCells assigns the cells of a folder to the table of their solver and to the

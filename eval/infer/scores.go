@@ -27,7 +27,7 @@ type Score struct {
 	// it is the largest of the tiers.
 	NaN float64 `json:"-"`
 	// Solved[k] is the percentage of episodes solved within k env steps, k = 0 ... budget.
-	// It is empty for a mean over tiers.
+	// It is empty for a mean over tiers, and if a successful episode does not state its steps.
 	Solved    []float64 `json:"-"`
 	PreSolved float64   `json:"-"` // percentage of starts that already meet the goal
 	Fresh     float64   `json:"-"` // success without those starts, in percent; NaN if none is left
@@ -47,7 +47,7 @@ func ScoreOf(cells []results.Cell) Score {
 	for _, c := range cells {
 		budget = max(budget, c.Spec.Budget)
 	}
-	solvedAt := make([]int, budget+1) // episodes first solved after k env steps
+	solvedAt, unknown := make([]int, budget+1), false // episodes first solved after k env steps
 	for _, c := range cells {
 		n := len(c.Result.Rows)
 		s.N += n
@@ -59,6 +59,7 @@ func ScoreOf(cells []results.Cell) Score {
 				pre++
 			}
 			if r.Success {
+				unknown = unknown || r.Steps == 0
 				solvedAt[min(max(r.Steps, 0), budget)]++
 				if r.PreSolved {
 					preHits++
@@ -71,6 +72,9 @@ func ScoreOf(cells []results.Cell) Score {
 	for _, n := range solvedAt {
 		solved += n
 		s.Solved = append(s.Solved, percent(solved, s.N))
+	}
+	if unknown {
+		s.Solved = nil
 	}
 	s.PreSolved, s.Fresh = percent(pre, s.N), percent(s.Hits-preHits, s.N-pre)
 	s.NaN = percent(bad, max(costs, 1))

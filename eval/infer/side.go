@@ -2,6 +2,7 @@ package infer
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -96,6 +97,9 @@ func (a *Side) add(u unit, set string, episode int, o outcome) error {
 	return nil
 }
 
+// addStated adds the outcome of a file.
+func (a *Side) addStated(o stated) error { return a.add(o.unit, o.set, o.episode, o.outcome) }
+
 // tiers returns the tiers of the side, sorted.
 func (a *Side) tiers() []string {
 	seen := map[string]bool{}
@@ -122,19 +126,59 @@ func (a *Side) at(seed int, tier string) outcomes {
 	return out
 }
 
+// first returns the conditions that all episodes of the first set share.
+func (o outcomes) first() fieldValues {
+	for _, set := range slices.Sorted(maps.Keys(o)) {
+		for _, row := range o[set] {
+			return row.values.shared()
+		}
+	}
+	return fieldValues{cell: new([]string)}
+}
+
+// named returns o with the names that p has for sets of the same manifest: a set is named
+// after the manifest's file, which may have several names.
+func (o outcomes) named(p outcomes) outcomes {
+	names := map[string]string{} // of p's sets, by manifest
+	for set := range p {
+		names[p.manifest(set)] = set
+	}
+	out := outcomes{}
+	for set, rows := range o {
+		name, same := names[o.manifest(set)]
+		if _, taken := o[name]; !same || taken || p[set] != nil || o.manifest(set) == "" {
+			name = set
+		}
+		out[name] = rows
+	}
+	return out
+}
+
+// manifest returns the SHA-256 of the manifest that lists the episodes of a set; "" if
+// there is none, or if it is not stated.
+func (o outcomes) manifest(set string) string {
+	for _, row := range o[set] {
+		if sha := row.values.of(manifest); len(sha) == sha256.Size*2 {
+			return sha
+		}
+		break
+	}
+	return ""
+}
+
 // Filter selects the cells of an arm. Empty Task, Solver and Seed select all cells.
 // Empty Settings select the main settings, which vary no others.
 type Filter struct{ Task, Solver, Seed, Settings string }
 
-// Load reads one side of a comparison from a CSV file, a cell file, or a results
-// folder. The last two may have ":METHOD" appended to select an arm. It returns an
-// error if the selected cells belong to more than one arm.
+// Load reads one side of a comparison from a CSV file, a result of CLEAR-LeWM, a cell
+// file, or a results folder. The last two may have ":METHOD" appended to select an arm.
+// It returns an error if the selected cells belong to more than one arm.
 func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	a := &Side{Name: name}
 	path, method := splitMethod(name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the arm %s: there is no %s (hint: an arm is a results folder, a cell or a CSV file, with :METHOD behind it where there are several)", name, path)
+		return nil, fmt.Errorf("reading the arm %s: there is no %s (hint: an arm is a results folder, a cell, a CSV file or a result of CLEAR-LeWM, with :METHOD behind it where there are several)", name, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the arm %s: %w", name, err)
@@ -142,12 +186,14 @@ func Load(ctx context.Context, name string, f Filter) (*Side, error) {
 	switch {
 	case info.IsDir():
 		err = a.loadFolder(ctx, path, method, f)
-	case strings.EqualFold(filepath.Ext(path), ".csv"):
-		err = a.loadCSV(path)
-	case !strings.EqualFold(filepath.Ext(path), ".json"):
-		err = errors.New("it is not an arm (hint: an arm is a results folder, a cell's .json or a .csv file)")
 	default:
-		err = a.loadCell(path, method, f)
+		var about string
+		if about, err = readOutcomes(path, a.addStated); errors.Is(err, errNoResult) && isJSON(path) {
+			err = a.loadCell(path, method, f)
+		}
+		if about != "" {
+			a.Notes = append(a.Notes, name+": "+about)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the arm %s: %w", name, err)

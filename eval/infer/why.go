@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,13 +151,16 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	for _, c := range slices.Concat(t.Tuning, t.Cells) {
 		by[c.ID] = c
 	}
+	for id, c := range t.foreign {
+		by[id] = c.Cell
+	}
 	of := map[string]string{} // kinds of device of analyses, whose ids are not in by
 	for _, a := range t.Analyses {
 		of[a.ID] = a.Spec.Device
 	}
 	for _, id := range n.From {
 		c := by[id]
-		cell := WhyCell{ID: id, Path: t.Paths[id], Device: c.Result.Device + of[id]}
+		cell := WhyCell{ID: id, Path: cmp.Or(t.Paths[id], t.foreign[id].path), Device: c.Result.Device + of[id]}
 		if cell.SHA256, err = safefile.SHA256(cell.Path); err != nil {
 			return w, err
 		}
@@ -185,7 +189,8 @@ func (t *Table) pairRows(n *Number) (rows []any) {
 	for _, s := range SeedPairs(a.seeds(), b.seeds()) {
 		for _, tier := range d.Tiers {
 			bySet := map[string]fourfold{}
-			xs, ys := a.at(s[0], tier), b.at(s[1], tier)
+			xs := a.at(s[0], tier)
+			ys := b.at(s[1], tier).named(xs)
 			for _, e := range d.episodes {
 				x, hasX := xs[e.set][e.n]
 				if y, hasY := ys[e.set][e.n]; hasX && hasY {

@@ -253,6 +253,7 @@ type Setting struct {
 var Settings = []Setting{
 	{Name: "protocol", Flag: "protocol", Usage: "name or TOML `file` of the evaluation protocol (`scalewm protocols` lists them); reproduce defaults to the preset's protocol",
 		Say: "protocol %s", Field: func(r *Rules) any { return &r.Protocol }},
+	{Name: "manifest", Pair: true, Say: "manifest %s", Zero: "none", Field: func(r *Rules) any { return &r.Manifest }},
 	{Name: "split", Key: "starts.split", Words: []string{SplitAll, SplitHeldOut}, Renames: true, Pair: true, Say: "starts from %s episodes", Field: func(r *Rules) any { return &r.Split }},
 	{Name: "pool", Key: "starts.pool", Flag: "pool", Usage: "`starts` that sets are drawn from: minus-one (without the last one, as published) or full",
 		Words: []string{MinusOnePool, FullPool}, Say: "pool %s", Field: func(r *Rules) any { return &r.Pool }},
@@ -260,7 +261,6 @@ var Settings = []Setting{
 	{Name: "solved", Key: "starts.solved", Words: []string{Kept, Excluded}, Renames: true, Say: "solved starts %s", Field: func(r *Rules) any { return &r.Solved }},
 	{Name: "filters", Key: "starts.filters", Task: "tworoom", Words: []string{CrossRoom}, Zero: "none", Renames: true, Say: "starts filtered by %s", Field: func(r *Rules) any { return &r.Filters }},
 	{Name: "state", Key: "starts.state", Words: []string{RestStart}, Zero: "recorded", Renames: true, Pair: true, Say: "starts at %s", Field: func(r *Rules) any { return &r.State }},
-	{Name: "manifest", Say: "manifest %s", Zero: "none", Field: func(r *Rules) any { return &r.Manifest }},
 	{Name: "precision", Of: OfPlanners, Say: "planned in %s", Field: func(r *Rules) any { return &r.Precision }},
 	{Name: "success_rule", Key: "success.when", Words: []string{SuccessLast, SuccessPlan}, Zero: "any", Renames: true, Pair: true, Say: "success after %s step", Field: func(r *Rules) any { return &r.Success }},
 	{Name: "judge", Zero: success.Upstream, Renames: true, Pair: true, Say: "success: %s", Field: func(r *Rules) any { return &r.Judge }},
