@@ -156,7 +156,7 @@ func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 		W: 330, H: 252, X: doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, Y: doc.Axis{Lo: 0, Hi: 100}, XTicks: 5, YTicks: 5}
 	for _, arm := range b.Names() {
 		n := r.Success(b, arm, tier.Name)
-		if n == nil {
+		if n == nil || len(n.How.(*infer.Score).Solved) == 0 { // other programs do not state steps
 			continue
 		}
 		c := doc.Curve{Class: "curve thin " + r.class(arm)}

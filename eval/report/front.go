@@ -210,6 +210,9 @@ func (r *Report) facts() []doc.Item {
 		{Name: "Goal", Text: strings.Join(goals, "; ")},
 		{Name: "Device", Text: words.Listing(o.Devices)},
 	}
+	for _, f := range r.Foreign {
+		out = append(out, doc.Item{Name: "Other program", Text: f.Note()})
+	}
 	if seen := r.seen(); seen != "" {
 		out = append(out, doc.Item{Name: "Evaluated episodes", Text: seen})
 	}
@@ -338,6 +341,9 @@ func (r *Report) Summary() string {
 	}
 	for _, i := range r.trainings().Items {
 		fmt.Fprintf(&w, "%s: %s\n", i.Name, i.Text)
+	}
+	for _, f := range r.Foreign {
+		fmt.Fprintln(&w, f.Note())
 	}
 	fmt.Fprintln(&w, r.verdicts())
 	return w.String()

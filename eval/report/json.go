@@ -16,12 +16,13 @@ import (
 // JSON is the content of report.json, for other programs. Rates are in percent, and
 // differences of rates in points. Numbers that do not exist are null.
 type JSON struct {
-	Cells    []JSONCell                 `json:"cells"`
-	Paired   []JSONPair                 `json:"paired"`
-	Claims   []JSONClaim                `json:"claims"`
-	Trained  map[string]results.Trained `json:"trained,omitempty"` // by the hash of the weights
-	Analyses map[string][]results.Line  `json:"analyses"`          // in the form of `analyse --json`
-	Numbers  []*infer.Number            `json:"numbers"`           // all numbers; the other lists are parts of it
+	Cells    []JSONCell                     `json:"cells"`
+	Paired   []JSONPair                     `json:"paired"`
+	Claims   []JSONClaim                    `json:"claims"`
+	Foreign  map[string][]infer.ForeignFile `json:"foreign,omitempty"` // files of other programs, by the method of their arm
+	Trained  map[string]results.Trained     `json:"trained,omitempty"` // by the hash of the weights
+	Analyses map[string][]results.Line      `json:"analyses"`          // in the form of `analyse --json`
+	Numbers  []*infer.Number                `json:"numbers"`           // all numbers; the other lists are parts of it
 }
 
 // JSONCell is the success of an arm with one training seed at a tier.
@@ -82,6 +83,12 @@ const mostFrom = 36
 // are [] in JSON.
 func (r *Report) JSON() JSON {
 	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Trained: r.Trained, Analyses: map[string][]results.Line{}}
+	for _, f := range r.Foreign {
+		if out.Foreign == nil {
+			out.Foreign = map[string][]infer.ForeignFile{}
+		}
+		out.Foreign[f.Name] = f.Files
+	}
 	for _, n := range r.Numbers {
 		// Numbers are shared with the table: change a copy.
 		if len(n.From) > mostFrom {
@@ -117,6 +124,7 @@ func (r *Report) JSON() JSON {
 //	 "cells": [ ... ],      indented
 //	 "paired": [ ... ],     indented
 //	 "claims": [ ... ],     indented
+//	 "foreign": { ... },    indented, if there are results of other programs
 //	 "trained": { ... },    indented, if it is known
 //	 "analyses": {
 //	  "rank": [

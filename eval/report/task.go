@@ -58,7 +58,7 @@ func (r *Report) block(b *infer.Block) []doc.Section {
 		out = append(out, section(doc.Section{Title: title, Anchor: anchor + "-" + name, Level: 4}, parts...)...)
 	}
 	// Notes on pairs: what was left out of them, and why others could not be paired.
-	var notes []string
+	notes := r.foreign(b)
 	for _, c := range b.Pairs {
 		for _, n := range slices.Concat(c.Notes, c.Refused) {
 			notes = append(notes, words.Minus(c.Of, c.Minus)+": "+n)
@@ -158,7 +158,8 @@ func (r *Report) seedsTable(b *infer.Block) doc.Table {
 }
 
 // meanNote says which tiers and training seeds are missing in the means of a block's
-// tables. Without it, a mean over fewer tiers could be compared with one over all.
+// tables, and who computed rows of other programs. Without it, a mean over fewer tiers
+// could be compared with one over all.
 func (r *Report) meanNote(b *infer.Block) (note string) {
 	if len(b.Averaged()) < len(b.Tiers) {
 		note += " T2p is T2 as the paper prints it, and is not part of any mean."
@@ -174,6 +175,9 @@ func (r *Report) meanNote(b *infer.Block) (note string) {
 			}
 		}
 	}
+	for _, f := range r.foreign(b) {
+		note += " " + f + "."
+	}
 	if len(lack) > 0 {
 		note += fmt.Sprintf(" %s: no mean, since a tier is missing.", words.Listing(lack))
 	}
@@ -181,6 +185,17 @@ func (r *Report) meanNote(b *infer.Block) (note string) {
 		note += fmt.Sprintf(" Not every training seed has %s; a mean is over the seeds with all tiers.", words.Listing(fewer))
 	}
 	return note
+}
+
+// foreign says which arms of a block another program computed. Without it a reader would
+// take them for results of this one.
+func (r *Report) foreign(b *infer.Block) (notes []string) {
+	for _, f := range r.Foreign {
+		if slices.ContainsFunc(b.Arms, func(a infer.Trained) bool { return a.Foreign && a.Method == f.Name }) {
+			notes = append(notes, f.Note())
+		}
+	}
+	return notes
 }
 
 // only is a column with a count of episodes. It is empty for differences in which an

@@ -30,7 +30,7 @@ func (r *Report) trainings() doc.Text {
 	texts, seeds := map[checkpoints][]string{}, map[checkpoints]map[int]bool{}
 	for _, b := range r.Blocks {
 		for _, a := range b.Arms {
-			if !a.Entry().HasModel() || a.Floor() {
+			if !a.Entry().HasModel() || a.Floor() || a.Foreign {
 				continue
 			}
 			c := checkpoints{b.Task, a.Arm}
