@@ -14,12 +14,13 @@ import (
 )
 
 func init() {
-	register(verb{name: "compare", args: "A B", summary: "compare two arms with paired statistics, from cells or CSV files",
+	register(verb{name: "compare", args: "A B", summary: "compare two arms with paired statistics, from cells or files of other programs",
 		example: "scalewm compare out/demo:scale out/demo:lewm\nscalewm compare ours.csv theirs.csv --json", run: runCompare})
 }
 
 // runCompare pairs the outcomes of two arms episode by episode and prints the
-// statistics. An arm is FOLDER:ARM or a CSV file with a row per episode.
+// statistics. An arm is FOLDER:ARM, a CSV file with a row per episode, or a result of
+// CLEAR-LeWM.
 //
 // Arms that were not evaluated on the same episodes, with the same seeds and
 // settings, are an error: the differences would not be paired. Cells from different

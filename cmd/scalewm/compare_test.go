@@ -52,6 +52,19 @@ func TestCompareVerb(t *testing.T) {
 	}
 }
 
+// A result of CLEAR-LeWM is an arm. Of five episodes a search solves four, and random
+// actions one of these.
+func TestCompareResults(t *testing.T) {
+	const dir = "../../eval/clear/testdata/results/"
+	out, errs, code := session("compare", dir+"search.json", dir+"random.json")
+	if code != exitDone || errs != "" || !strings.Contains(out, "+60.0") || !strings.Contains(out, `search.json: a result of CLEAR-LeWM v0.8: policy "mine"`) {
+		t.Errorf("exit %d, %q, %s", code, errs, out)
+	}
+	if _, errs, code := session("compare", dir+"search.json", dir+"direct.json"); code != exitFailed || !strings.Contains(errs, "manifest is ") {
+		t.Errorf("another manifest: exit %d, %q", code, errs)
+	}
+}
+
 func TestCompareVerbErrors(t *testing.T) {
 	a, _ := csvArms(t)
 	for _, c := range []struct {

@@ -20,7 +20,7 @@ import (
 
 func init() {
 	register(verb{name: "report", args: "DIR", summary: "write the report with paired statistics on a results folder",
-		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json\nscalewm report out/demo --why difference,solver=cem,tier=T1,a=scale,b=lewm", run: runReport})
+		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json\nscalewm report out/demo --with theirs=theirs.csv\nscalewm report out/demo --why difference,solver=cem,tier=T1,a=scale,b=lewm", run: runReport})
 }
 
 // runReport writes the report on a results folder, or prints what a single number in
@@ -37,6 +37,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	var o infer.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only cells from the same kind of device, instead of noting other pairs")
 	c.StringVar(&o.Baseline, "baseline", "", "compare the others with the arm of this `name` (default: lewm, or the first arm of a folder without it)")
+	with := c.String("with", "", "comma-separated `files` of other programs, as NAME=FILE or FILE: results of CLEAR-LeWM and CSV files, each an arm")
 	why := c.String("why", "", "print the cells and the test behind a number instead of the report; the `selector` is such as difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm (keys set, seed, settings and source too)")
 	force := c.forceFlag()
 	asJSON := c.Bool("json", false, "print report.json, or the result of --why, as the last line")
@@ -47,6 +48,11 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	formats, err := parseFormats(*format)
 	if err != nil {
 		return err
+	}
+	if *with != "" {
+		if o.With, err = infer.ReadForeign(*with); err != nil {
+			return fmt.Errorf("report: --with: %w", err)
+		}
 	}
 	if *why != "" {
 		if err := c.noEffect("with --why, which writes no report", "out", "format", "force"); err != nil {

@@ -41,6 +41,34 @@ func resultsFolder(t *testing.T) string {
 	return dir
 }
 
+// Results of other programs are arms of the report, and the file behind a number is named.
+// Of eight episodes LeWM solves four, and the file six.
+func TestReportWith(t *testing.T) {
+	dir, file := resultsFolder(t), filepath.Join(t.TempDir(), "theirs.csv")
+	text := "set,episode,tier,success\n"
+	for _, set := range []string{"s101", "s102"} {
+		for e := range 4 {
+			text += set + "," + strconv.Itoa(e) + ",T1," + strconv.FormatBool(e < 3) + "\n"
+		}
+	}
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := session("report", dir, "--with", "other="+file, "--out", t.TempDir())
+	if code != exitDone || errs != "" || !strings.Contains(out, "other     75.0") || !strings.Contains(out, "other was computed by another program") {
+		t.Errorf("exit %d, %q, %s", code, errs, out)
+	}
+	out, errs, code = session("report", dir, "--with", "other="+file, "--why", "difference,a=other,b=lewm,tier=T1")
+	if code != exitDone || !strings.Contains(out, "= 25, ") || !strings.Contains(out, "\n"+file) {
+		t.Errorf("exit %d, %q, %s", code, errs, out)
+	}
+	for list, want := range map[string]string{"lewm=" + file: "is a method of this program (hint: ", "none.csv": "none.csv", ",": "(hint: "} {
+		if _, errs, code := session("report", dir, "--with", list); code != exitFailed || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q", list, code, errs)
+		}
+	}
+}
+
 // A folder may be given through a symbolic link. Unreadable files are named, and the report
 // without them ends with exit code 3, as compare does.
 func TestReportOfUnreadFiles(t *testing.T) {
