@@ -139,7 +139,8 @@ func (d *Data) firstUnsolved(t table, candidates []int, n int, seed uint64) ([]S
 }
 
 // manifestSet returns the starts of a manifest of CLEAR-LeWM. It returns an error if the
-// manifest is for another data set, or if its rules are not those of the evaluation.
+// manifest is for another data set and the rules do not accept that, or if its rules are not
+// those of the evaluation.
 func (d *Data) manifestSet(path string, b []byte) (Set, error) {
 	m, err := clear.Parse(b)
 	if err != nil {
@@ -171,6 +172,10 @@ func (d *Data) manifestSet(path string, b []byte) (Set, error) {
 		return Set{}, errors.New("a manifest needs a data set in an HDF5 file")
 	}
 	found, err := m.Check(d.Source, file.Path(), false)
+	other := err != nil && d.rules.OtherData
+	if other {
+		found, err = m.Check(d.Source, file.Path(), true)
+	}
 	if err != nil {
 		return Set{}, err
 	}
@@ -179,6 +184,6 @@ func (d *Data) manifestSet(path string, b []byte) (Set, error) {
 		list[i] = Start{s.Episode, s.Row}
 	}
 	set := newSet(clear.SetName(path), list)
-	set.Manifest = m.SHA256
+	set.Manifest, set.Text, set.OtherData = m.SHA256, b, other
 	return set, nil
 }

@@ -175,11 +175,16 @@ func (j Job) Spec(i int) results.Spec {
 		s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
 	}
 	s.Rules = j.Rules.Of(s.Solver, a.Plans()).Short()
-	s.Pool, s.Manifest = set.Pool, set.Manifest
-	if strings.HasPrefix(s.Protocol, clearPrefix) && s.Manifest == "" {
-		name := results.ProtocolOf(s.Protocol)
-		s.Protocol = name + results.OwnPairs + s.Protocol[len(name):]
+	s.Pool, s.Manifest, s.OtherData = set.Pool, set.Manifest, set.OtherData
+	mark := ""
+	switch {
+	case s.OtherData:
+		mark = results.OnOtherData
+	case s.Manifest == "" && strings.HasPrefix(s.Protocol, clearPrefix):
+		mark = results.OwnPairs
 	}
+	name := results.ProtocolOf(s.Protocol)
+	s.Protocol = name + mark + s.Protocol[len(name):]
 	if !a.Plans() {
 		return s
 	}

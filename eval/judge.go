@@ -51,6 +51,14 @@ func (j *judge) met(w envs.Env) (bool, error) {
 	return j.Held >= j.hold, err
 }
 
+// route returns the route of a row.
+func route(t success.Track) string {
+	if t.Valid {
+		return results.RouteValid
+	}
+	return results.RouteInvalid
+}
+
 // begin sets a world to a start. It returns the judge of the episode, which is nil if the env
 // decides, and whether the start meets its goal already.
 func (d *Data) begin(w envs.Env, s Start, ids ...any) (j *judge, solved bool, err error) {

@@ -372,6 +372,9 @@ func (r *runner) setResults() []SetResult {
 	out := make([]SetResult, len(r.Sets))
 	for _, ep := range r.episodes {
 		ep.result.PlanCost = finite(ep.result.PlanCost)
+		if r.Collision == results.Swept {
+			ep.result.Route = route(ep.judge.Track)
+		}
 		out[ep.set].Result.Rows = append(out[ep.set].Result.Rows, ep.result)
 	}
 	for i := range out {

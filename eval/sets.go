@@ -30,8 +30,11 @@ type Set struct {
 	Starts []Start // sorted by row in the file if drawn
 	Hash   string  // fingerprint of Starts
 	Pool   string  // the pool it was drawn from, as cells store it
-	// Manifest is the SHA-256 of the manifest that lists the starts; "" if there is none.
-	Manifest string
+	// Manifest is the SHA-256 of the manifest that lists the starts, and Text its bytes; empty
+	// if there is none. OtherData says that it was made for another data set.
+	Manifest  string
+	Text      []byte
+	OtherData bool
 }
 
 // newSet returns a set with its fingerprint: the first 12 hex digits of the SHA-256

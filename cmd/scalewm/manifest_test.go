@@ -9,6 +9,7 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/eval/clear"
+	"scalewm/eval/results"
 )
 
 // A manifest that is drawn by the procedure of CLEAR-LeWM (tested against its own code in
@@ -66,36 +67,71 @@ func TestManifest(t *testing.T) {
 		return path
 	}
 	manifest := write("moderate.json")
-	eval := func(out, sets, protocol string) (errs string, code int) {
-		_, errs, code = session("eval", "--task", "tworoom", "--random", "--data", data, "--protocol", protocol, "--sets", sets, "--episodes", "6", "--out", filepath.Join(dir, out))
+	eval := func(out, sets, protocol string, flags ...string) (errs string, code int) {
+		_, errs, code = session(append([]string{"eval", "--task", "tworoom", "--random", "--data", data, "--protocol", protocol, "--sets", sets, "--episodes", "6", "--out", filepath.Join(dir, out)}, flags...)...)
 		return errs, code
 	}
-	spec := func(out string) (s struct {
-		Protocol, Manifest, Set string
-		Hash                    string `json:"set_hash"`
-	}) {
+	type outcome struct {
+		Spec struct {
+			Protocol, Manifest, Set string
+			Hash                    string `json:"set_hash"`
+			OtherData               bool   `json:"other_data"`
+		}
+		Result struct{ Rows []results.Row }
+	}
+	read := func(out string) (cell outcome) {
 		t.Helper()
 		cells, _ := filepath.Glob(filepath.Join(dir, out, "cells", strings.Repeat("?", 32)+".json"))
 		if len(cells) != 1 {
 			t.Fatalf("cells of %s: %q", out, cells)
 		}
-		cell := struct{ Spec any }{&s}
 		if err := json.Unmarshal([]byte(readText(t, cells[0])), &cell); err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return cell
 	}
 	for out, sets := range map[string]string{"published": manifest, "own": "s42"} {
 		if errs, code := eval(out, sets, "clear-moderate-0.8"); code != exitDone {
 			t.Fatalf("%s: exit %d\n%s", sets, code, errs)
 		}
 	}
-	published, own := spec("published"), spec("own")
-	if published.Hash != own.Hash || published.Set != "m-moderate" || len(published.Manifest) != 64 || published.Protocol != "clear-moderate-0.8" {
+	first := read("published")
+	published, own := first.Spec, read("own").Spec
+	if published.Hash != own.Hash || published.Set != "m-moderate" || len(published.Manifest) != 64 || published.Protocol != "clear-moderate-0.8" || published.OtherData {
 		t.Errorf("cells of the manifest %+v, of own pairs %+v", published, own)
 	}
 	if own.Protocol != "clear-moderate-0.8+own-pairs" || own.Manifest != "" {
 		t.Errorf("the cell of own pairs %+v", own)
+	}
+	if kept := readText(t, filepath.Join(dir, "published", "manifests", published.Manifest+".json")); kept != readText(t, manifest) {
+		t.Errorf("the folder keeps the manifest %s", kept)
+	}
+	for _, row := range first.Result.Rows {
+		if row.Route != results.RouteValid && row.Route != results.RouteInvalid {
+			t.Errorf("the row of a swept disc %+v", row)
+		}
+	}
+	// A manifest of another data set: the fingerprint is the only difference.
+	fingerprint := m["dataset"].(map[string]any)["fingerprint"].(map[string]any)
+	fingerprint["value"] = strings.Repeat("0", 64)
+	foreign := write("foreign.json")
+	fingerprint["value"] = print
+	if errs, code := eval("bad", foreign, "clear-moderate-0.8"); code != exitUsage || !strings.Contains(errs, "evaluate on that file; --other-data takes the same rows of this one") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	for out, sets := range map[string]string{"foreign": foreign, "same": manifest} {
+		if errs, code := eval(out, sets, "clear-moderate-0.8", "--other-data"); code != exitDone {
+			t.Fatalf("%s: exit %d\n%s", sets, code, errs)
+		}
+	}
+	if s := read("foreign").Spec; s.Protocol != "clear-moderate-0.8+other-data" || !s.OtherData || s.Hash != published.Hash {
+		t.Errorf("the cell on other data %+v", s)
+	}
+	if s := read("same").Spec; s != published { // the flag changes nothing on the manifest's own data
+		t.Errorf("the cell %+v, want %+v", s, published)
+	}
+	if errs, code := eval("bad", "s42", "clear-moderate-0.8", "--other-data"); code != exitUsage || !strings.Contains(errs, "--other-data: none of the sets is a manifest (hint: ") {
+		t.Errorf("exit %d\n%s", code, errs)
 	}
 	// Bad requests: other rules, and at last a manifest that was edited.
 	for _, c := range []struct{ protocol, want string }{

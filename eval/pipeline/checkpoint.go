@@ -190,6 +190,9 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 		}
 		sets = append(sets, set)
 	}
+	if r.OtherData && !slices.ContainsFunc(sets, func(s eval.Set) bool { return s.Manifest != "" }) {
+		return nil, nil, Requestf("--other-data: none of the sets is a manifest (hint: give one with --sets FILE, or leave the flag out)")
+	}
 	return data, sets, nil
 }
 

@@ -164,7 +164,7 @@ func CollectData(ctx context.Context, path string, s collect.Spec, share cell.Sh
 }
 
 // renderGate compares frames drawn here with stored ones. It writes the result, and
-// the files of the evaluation sets, to a results folder. A difference above the limit
+// the files of the evaluation sets and their manifests, to a results folder. A difference above the limit
 // is an error, and nothing is written.
 func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, note func(text string)) (results.Gate, error) {
 	// The gate's file holds the measured difference, for the report.
@@ -186,6 +186,9 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 		text := d.EncodeSet(s)
 		if err == nil {
 			err = writeUnlessSame(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return eval.SameSet(there, text) })
+		}
+		if err == nil && s.Manifest != "" {
+			err = writeUnlessSame(results.Folder(dir).Manifest(s.Manifest), s.Text, note, func([]byte) bool { return false })
 		}
 	}
 	return gate, err

@@ -62,6 +62,10 @@ func (f Folder) Set(task, name, hash string) string {
 	return f.join("sets", task+"-"+name+"-"+hash+".json")
 }
 
+// Manifest returns the copy of a manifest with the SHA-256, in hex, on which cells were
+// evaluated.
+func (f Folder) Manifest(sha256 string) string { return f.join("manifests", sha256+".json") }
+
 // Gate returns the file with the verdict on a task's frames.
 func (f Folder) Gate(task string) string { return f.join(GatesDir, task+".json") }
 

@@ -98,6 +98,7 @@ func TestReadRefusesRows(t *testing.T) {
 		{name: "outside the set", want: "episode 2 is not one of the set's 2", rows: func(r []Row) []Row { r[1].Episode = 2; return r }},
 		{name: "beyond the budget", want: "episode 1 has 51 steps", rows: func(r []Row) []Row { r[1].Steps = 51; return r }},
 		{name: "no step", want: "episode 1 has 0 steps", rows: func(r []Row) []Row { r[1].Steps = 0; return r }},
+		{name: "unknown route", want: "has the unknown route \"shortcut\"", rows: func(r []Row) []Row { r[1].Route = "shortcut"; return r }},
 		{name: "success that diverged", want: "succeeded and diverged", rows: func(r []Row) []Row { r[1].Diverged = "NaN"; return r }},
 		{name: "negative steps", want: "a negative number", rows: func(r []Row) []Row { r[1].Steps = -1; return r }},
 		{name: "negative episode", want: "a negative number", rows: func(r []Row) []Row { r[1].Episode = -1; return r }},

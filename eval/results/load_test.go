@@ -27,6 +27,18 @@ func save(t *testing.T, dir string, s Spec) string {
 	return id
 }
 
+func TestProtocolTitle(t *testing.T) {
+	for name, want := range map[string]string{
+		"strict+changed":                      "strict",
+		"clear-strict-0.8+own-pairs":          "clear-strict-0.8 (own pairs)",
+		"clear-strict-0.8+other-data+changed": "clear-strict-0.8 (other data)",
+	} {
+		if got := ProtocolTitle(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	one := filepath.Join(dir, CellsDir)

@@ -82,6 +82,12 @@ const (
 	ZScored      = "z-scored"      // Targets: actions minus their mean, divided by their deviation
 )
 
+// Values of Row.Route.
+const (
+	RouteValid   = "valid"
+	RouteInvalid = "invalid"
+)
+
 // Spec determines an evaluation cell: one arm on one set at one tier. The hash of its
 // canonical JSON is the cell's id. The table of fields in package infer states the role
 // of each field in comparisons.
@@ -167,6 +173,10 @@ type Row struct {
 	PreSolved      bool    `json:"pre_solved"` // the start already meets the goal
 	NaNCosts       int     `json:"nan_costs"`  // costs over all plans that were NaN or +Inf
 	PlanCost       float64 `json:"plan_cost"`  // reported cost of the first plan
+	// Route says whether a Two-Room agent under swept collisions, its start and its goal stayed
+	// clear of walls: RouteValid or RouteInvalid; "" under other rules and in cells of older
+	// versions.
+	Route string `json:"route,omitempty"`
 	// Diverged is the reason why the simulation ended the episode, which counts as a failure.
 	Diverged string `json:"diverged,omitempty"`
 }
@@ -210,6 +220,8 @@ func (c Cell) Check() error {
 			why = fmt.Sprintf("has %d steps, and its budget is %d", r.Steps, s.Budget)
 		case r.Success && r.Diverged != "":
 			why = "succeeded and diverged"
+		case r.Route != "" && r.Route != RouteValid && r.Route != RouteInvalid:
+			why = fmt.Sprintf("has the unknown route %.20q", r.Route)
 		case costs > 0 && float64(r.NaNCosts) > costs*float64(r.Replans):
 			why = fmt.Sprintf("has %d costs that are not finite, of %g", r.NaNCosts, costs*float64(r.Replans))
 		}

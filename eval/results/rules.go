@@ -31,6 +31,9 @@ type Rules struct {
 	Filters  string `json:"filters,omitempty"`  // CrossRoom: Two-Room's starts and goals are in different rooms and clear of walls
 	State    string `json:"state,omitempty"`    // RestStart: velocities of the start are set to 0; "": as recorded
 	Manifest string `json:"manifest,omitempty"` // SHA-256 of the manifest that lists the starts; "" if there is none
+	// OtherData accepts a manifest that was made for another data set, of which the same rows
+	// are taken. In a cell it says that the data set is another one.
+	OtherData bool `json:"other_data,omitempty"`
 
 	GoalOffset int    `json:"goal_offset"`           // rows from start to goal
 	GoalSource string `json:"goal_source,omitempty"` // Replayed: the state after the recorded actions; "": the recorded row
@@ -73,9 +76,11 @@ const (
 	Strict = "strict"
 	// Changed follows the name of a protocol whose rules were changed by flags. OwnPairs
 	// follows the name of one of CLEAR-LeWM, whose published results are on its manifests, if
-	// the starts were drawn here.
-	Changed  = "+changed"
-	OwnPairs = "+own-pairs"
+	// the starts were drawn here, and OnOtherData the name of any if the manifest is for
+	// another data set.
+	Changed     = "+changed"
+	OwnPairs    = "+own-pairs"
+	OnOtherData = "+other-data"
 
 	SplitAll         = "all"
 	SplitHeldOut     = "held-out"
@@ -170,10 +175,13 @@ func ProtocolOf(name string) string {
 // ProtocolTitle returns the name of a cell's protocol for readers, without Changed: what was
 // changed follows from the settings.
 func ProtocolTitle(name string) string {
-	if strings.Contains(name, OwnPairs) {
-		return ProtocolOf(name) + " (own pairs)"
+	title := ProtocolOf(name)
+	for mark, words := range map[string]string{OwnPairs: " (own pairs)", OnOtherData: " (other data)"} { // at most one
+		if strings.Contains(name, mark) {
+			title += words
+		}
 	}
-	return ProtocolOf(name)
+	return title
 }
 
 // HeldOut reports whether starts are drawn from held-out episodes only.
@@ -261,6 +269,8 @@ var Settings = []Setting{
 	{Name: "solved", Key: "starts.solved", Words: []string{Kept, Excluded}, Renames: true, Say: "solved starts %s", Field: func(r *Rules) any { return &r.Solved }},
 	{Name: "filters", Key: "starts.filters", Task: "tworoom", Words: []string{CrossRoom}, Zero: "none", Renames: true, Say: "starts filtered by %s", Field: func(r *Rules) any { return &r.Filters }},
 	{Name: "state", Key: "starts.state", Words: []string{RestStart}, Zero: "recorded", Renames: true, Pair: true, Say: "starts at %s", Field: func(r *Rules) any { return &r.State }},
+	{Name: "other_data", Flag: "other-data", Usage: "accept a manifest of another data set, and take the same rows of this one; such results are not CLEAR-LeWM's",
+		Words: []string{"own", "other"}, Pair: true, Say: "a manifest on %s data", Field: func(r *Rules) any { return &r.OtherData }},
 	{Name: "precision", Of: OfPlanners, Say: "planned in %s", Field: func(r *Rules) any { return &r.Precision }},
 	{Name: "success_rule", Key: "success.when", Words: []string{SuccessLast, SuccessPlan}, Zero: "any", Renames: true, Pair: true, Say: "success after %s step", Field: func(r *Rules) any { return &r.Success }},
 	{Name: "judge", Zero: success.Upstream, Renames: true, Pair: true, Say: "success: %s", Field: func(r *Rules) any { return &r.Judge }},
