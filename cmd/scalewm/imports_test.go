@@ -79,7 +79,7 @@ var layers = []rule{
 	{of: "eval/results", ours: []string{"eval/presets", "eval/starts", "eval/success", "dataset/cell", "dataset/safefile", "model$", "model/train/metrics"}},
 	{of: "eval/results/resultstest", ours: []string{"eval/results", "dataset/cell", "model$", "model/train/metrics"}},
 	{of: "eval/starts", ours: []string{"dataset/rng"}},
-	{of: "eval/clear", ours: []string{"eval/starts", "eval/success", "envs$", "envs/tworoom/disc", "dataset$", "dataset/hdf5", "dataset/safefile"}},
+	{of: "eval/clear", ours: []string{"eval/starts", "eval/success", "envs$", "envs/tworoom/disc", "dataset$", "dataset/hdf5", "dataset/rng/numpy", "dataset/safefile"}},
 	{of: "eval/words", ours: []string{"eval/results", "envs$"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},

@@ -111,6 +111,7 @@ func TestManifest(t *testing.T) {
 			t.Errorf("the row of a swept disc %+v", row)
 		}
 	}
+	clearFiles(t, filepath.Join(dir, "published"), published.Manifest)
 	// A manifest of another data set: the fingerprint is the only difference.
 	fingerprint := m["dataset"].(map[string]any)["fingerprint"].(map[string]any)
 	fingerprint["value"] = strings.Repeat("0", 64)
@@ -149,5 +150,39 @@ func TestManifest(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "bad")); err == nil {
 		t.Error("a rejected manifest left files")
+	}
+}
+
+// clearFiles writes the results of a folder in CLEAR-LeWM's format, reads the only one, which is
+// of random actions on a manifest, and compares it with itself. Flags that do not belong
+// together are usage errors.
+func clearFiles(t *testing.T, dir, manifest string) {
+	t.Helper()
+	out, errs, code := session("report", dir, "--format", "clear")
+	path := filepath.Join(dir, "clear", "random", "results", "tworoom-moderate.json")
+	if r, err := clear.ReadResult(path); err != nil || code != exitDone || out != path+"\n" || r.ManifestSHA256 != manifest || !strings.Contains(errs, "note: no submission.json") {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+	}
+	submission := filepath.Join(t.TempDir(), "submission.toml")
+	page := readText(t, "../../docs/report.md")
+	_, page, _ = strings.Cut(page, "\n    [method]\n")
+	text, _, _ := strings.Cut("[method]\n"+page, "\n\nThe folder")
+	if err := os.WriteFile(submission, []byte(strings.ReplaceAll(text, "\n    ", "\n")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "submission")
+	if out, errs, code := session("report", dir, "--format", "clear", "--submission", submission, "--random", path, "--out", other, "--json"); code != exitDone || !strings.Contains(out, `"files":[`) {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for want, flags := range map[string][]string{
+		"writes other files than a report (hint: ":                  {"--format", "clear,html"},
+		"--submission has no effect without --format clear (hint: ": {"--submission", submission},
+		"--same-device has no effect with --format clear (hint: ":   {"--format", "clear", "--same-device"},
+		"is on a manifest that no cell of":                          {"--format", "clear", "--random", "../../eval/clear/testdata/results/random.json"},
+		"reading the submission " + path + ": ":                     {"--format", "clear", "--submission", path},
+	} {
+		if _, errs, code := session(append([]string{"report", dir}, flags...)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d\n%s", flags, code, errs)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 func init() {
 	register(verb{name: "report", args: "DIR", summary: "write the report with paired statistics on a results folder",
-		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json\nscalewm report out/demo --with theirs=theirs.csv\nscalewm report out/demo --why difference,solver=cem,tier=T1,a=scale,b=lewm", run: runReport})
+		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json\nscalewm report out/demo --with theirs=theirs.csv\nscalewm report out/demo --why difference,solver=cem,tier=T1,a=scale,b=lewm\nscalewm report clear --format clear --submission submission.toml", run: runReport})
 }
 
 // runReport writes the report on a results folder, or prints what a single number in
@@ -28,12 +29,15 @@ func init() {
 //
 // The report consists of files in all requested formats, with equal contents. It
 // replaces the files of an earlier report in the same folder, and others only with
-// --force. Stdout has a summary, the path of the page, and with --json the contents
+// --force. --format clear writes the files of CLEAR-LeWM instead. Stdout has a summary, the path of the page, and with --json the contents
 // of report.json. Unreadable cells are left out with a warning on stderr and give
 // exitIncomplete.
 func runReport(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
-	format := c.String("format", "all", "comma-separated `formats`: "+strings.Join(report.Formats(), ", ")+", all of these (all), or "+report.Episodes+" (one line per episode)")
+	format := c.String("format", "all", "comma-separated `formats`: "+strings.Join(report.Formats(), ", ")+", all of these (all), or "+report.Episodes+" (one line per episode); alone, "+clearFormat+" (results on manifests of CLEAR-LeWM as its files)")
+	var x pipeline.ClearRequest
+	c.StringVar(&x.Submission, "submission", "", "TOML `file` with what a submission to CLEAR-LeWM states: method, authors, training data")
+	random := c.String("random", "", "comma-separated result `files` of CLEAR-LeWM's random actions, which a submission is compared with")
 	var o infer.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only cells from the same kind of device, instead of noting other pairs")
 	c.StringVar(&o.Baseline, "baseline", "", "compare the others with the arm of this `name` (default: lewm, or the first arm of a folder without it)")
@@ -45,7 +49,17 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *format == clearFormat {
+		x.Dir, x.Out, x.Force = pos[0], *out, *force
+		if *random != "" {
+			x.Random = strings.Split(*random, ",")
+		}
+		return c.writeClear(ctx, x, *asJSON)
+	}
 	formats, err := parseFormats(*format)
+	if err == nil {
+		err = c.noEffect("without --format "+clearFormat, "submission", "random")
+	}
 	if err != nil {
 		return err
 	}
@@ -79,6 +93,31 @@ func runReport(ctx context.Context, c *command, args []string) error {
 		}
 	}
 	return c.warnUnread(r.Unread())
+}
+
+// clearFormat is the format of files for CLEAR-LeWM, which no report has.
+const clearFormat = "clear"
+
+// writeClear writes results on manifests as files of CLEAR-LeWM, and submissions of them. It
+// prints their paths to stdout and notes to stderr.
+func (c *command) writeClear(ctx context.Context, r pipeline.ClearRequest, asJSON bool) error {
+	if err := c.noEffect("with --format "+clearFormat, "same-device", "baseline", "why"); err != nil {
+		return err
+	}
+	r.Out = cmp.Or(r.Out, filepath.Join(r.Dir, clearFormat))
+	w, err := pipeline.WriteClear(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, note := range w.Notes {
+		fmt.Fprintln(c.stderr, "note:", note)
+	}
+	if asJSON {
+		err = c.printJSON(w)
+	} else {
+		fmt.Fprintln(c.stdout, strings.Join(w.Files, "\n"))
+	}
+	return cmp.Or(err, c.warnUnread(w.Unread))
 }
 
 // baselineUsage returns err, as a usage error if --baseline named an arm that the folder
@@ -196,6 +235,8 @@ func parseFormats(list string) (formats []string, err error) {
 	// "all" is all formats but the list of episodes, which is large and rarely needed.
 	for f := range strings.SplitSeq(list, ",") {
 		switch {
+		case f == clearFormat:
+			return nil, usagef("report: --format %s writes other files than a report (hint: give it alone)", clearFormat)
 		case f == "all":
 			formats = append(formats, report.Formats()...)
 		case slices.Contains(known, f):

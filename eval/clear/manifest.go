@@ -47,6 +47,7 @@ type Evaluation struct {
 // Manifest is a manifest. Parse has checked everything that does not need the data set.
 type Manifest struct {
 	Evaluation
+	Version     int    // of the format, 1 or 2
 	SHA256      string // of the file's bytes, in hex
 	Seed        uint64 // of the split and the draw
 	Split       string // SplitAll, SplitTrain or SplitHeldOut
@@ -109,7 +110,7 @@ func Parse(b []byte) (*Manifest, error) {
 	o := parseObject(b, "the manifest")
 	version := readVersion(o, "clear-lewm-manifest-")
 	sum := sha256.Sum256(b)
-	m := &Manifest{Evaluation: readEvaluation(o), SHA256: hex.EncodeToString(sum[:]), Seed: need[uint64](o, "seed")}
+	m := &Manifest{Evaluation: readEvaluation(o), Version: version, SHA256: hex.EncodeToString(sum[:]), Seed: need[uint64](o, "seed")}
 	m.Split = optional(o, "split", m.Protocol.Split)
 	if version == 2 {
 		m.readInitialization(o)

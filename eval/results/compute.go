@@ -27,7 +27,7 @@ func Compute(s Spec, r Row) Counts {
 	switch {
 	case s.Solver == "":
 		c.HeadCalls = r.PredictorCalls
-	case s.Proposal != "", strings.HasSuffix(s.Python, WithProposal):
+	case s.Proposed():
 		c.HeadCalls = min(r.Replans, r.PredictorCalls)
 	}
 	if s.Solver != "" {
@@ -38,6 +38,9 @@ func Compute(s Spec, r Row) Counts {
 	}
 	return c
 }
+
+// Proposed reports whether a policy proposes the solver's first mean.
+func (s Spec) Proposed() bool { return s.Proposal != "" || strings.HasSuffix(s.Python, WithProposal) }
 
 // Plus returns the sums of two counts.
 func (c Counts) Plus(o Counts) Counts {
