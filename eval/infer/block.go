@@ -117,7 +117,7 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 				return nil, fmt.Errorf("report: the cells %s and %s have the same place, arm and settings (hint: keep one of them)", other.ID, p.ID)
 			}
 			b.cells[s] = p.Cell
-			b.foreign[p.Arm] = p.Foreign
+			b.foreign[p.Arm] = p.Foreign != ""
 			if ms := runs[p.ID].PlanMillis; ms > 0 {
 				millis[s.tier] = append(millis[s.tier], ms)
 			}

@@ -32,18 +32,21 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	}
 	// Place every cell, then arrange the cells in blocks.
 	placed, notes := PlaceCells(c.Cells)
-	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, c.Notes, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}, weightsOf: map[string]string{}}
+	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, c.Notes, notes), byKey: map[key]*Number{}, foreign: map[string]Placed{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}, weightsOf: map[string]string{}}
 	for _, c := range c.Cells {
 		t.seedOf[c.ID], t.weightsOf[c.ID] = c.Spec.TrainSeed, c.Spec.Weights
 	}
 	for _, a := range c.Analyses {
 		t.weightsOf[a.ID] = a.Spec.Weights
 	}
-	others, foreign, err := placeForeign(o.With, placed)
+	foreign, err := placeForeign(o.With, placed)
 	if err != nil {
 		return nil, fmt.Errorf("report: --with: %w", err)
 	}
-	t.Foreign, t.foreign, placed = o.With, foreign, append(placed, others...)
+	for _, p := range foreign {
+		t.foreign[p.ID] = p
+	}
+	t.Foreign, placed = o.With, append(placed, foreign...)
 	if t.Blocks, err = blocksOf(placed, c.Runs); err != nil {
 		return nil, err
 	}

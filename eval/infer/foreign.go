@@ -212,48 +212,32 @@ func (f *Foreign) Note() string {
 	return fmt.Sprintf("%s was computed by another program, with its own planner noise and device (%s)", f.Name, strings.Join(files, "; "))
 }
 
-// foreignCell is a cell of a Foreign and the file that it was read from.
-type foreignCell struct {
-	results.Cell
-	path string
-}
-
 // placeForeign places the outcomes of other programs with the cells of the folder that
 // they may be compared with. Each set at a tier becomes a cell for every settings with
-// which the file agrees. It returns these, and the files of the cells by their ids. An
-// outcome without a counterpart in the folder is an error.
-func placeForeign(arms []*Foreign, placed []Placed) (out []Placed, by map[string]foreignCell, err error) {
-	by = map[string]foreignCell{}
-	type place struct {
-		*Settings
-		slot
-	}
-	taken := map[place]string{}
+// which the file agrees. An outcome without a counterpart in the folder is an error.
+func placeForeign(arms []*Foreign, placed []Placed) (out []Placed, err error) {
 	for _, f := range arms {
 		if slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm.Method == f.Name }) {
-			return nil, nil, fmt.Errorf("the folder has an arm %s already (hint: name the other, as in NAME=%s)", f.Name, f.Files[0].Path)
+			return nil, fmt.Errorf("the folder has an arm %s already (hint: name the other, as in NAME=%s)", f.Name, f.Files[0].Path)
 		}
 		for _, file := range f.Files {
 			for _, group := range grouped(file.outcomes) {
 				hosts, err := hostsOf(group, placed)
 				if err != nil {
-					return nil, nil, fmt.Errorf("%s: %w", file.Path, err)
+					return nil, fmt.Errorf("%s: %w", file.Path, err)
 				}
 				for _, h := range hosts {
-					p, err := f.cell(group, h)
-					if err != nil {
-						return nil, nil, err
+					p := f.cell(group, h)
+					p.Foreign = file.Path
+					if p.ID, err = cell.ID(results.Kind, p.Spec); err != nil {
+						return nil, err
 					}
-					at := place{p.Settings, slot{p.Arm, 0, p.Spec.Tier, p.Spec.Set}}
-					if other, is := taken[at]; is {
-						return nil, nil, fmt.Errorf("%s and %s: both have outcomes of %s on set %s (hint: one file for each set, or two names)", other, file.Path, f.Name, p.Spec.Set)
-					}
-					taken[at], by[p.ID], out = file.Path, foreignCell{p.Cell, file.Path}, append(out, p)
+					out = append(out, p)
 				}
 			}
 		}
 	}
-	return out, by, nil
+	return out, nil
 }
 
 // grouped returns the outcomes of each task, solver, tier and set, in the order of the
@@ -345,8 +329,8 @@ func rowsOf(c results.Cell) map[int]*results.Row {
 
 // cell returns the outcomes of a group as a cell with the place and the settings of one
 // of the folder, the host. The number of steps is unknown, 0.
-func (f *Foreign) cell(group []stated, host Placed) (p Placed, err error) {
-	p = Placed{Table: host.Table, Settings: host.Settings, Arm: results.Arm{Method: f.Name}, Foreign: true}
+func (f *Foreign) cell(group []stated, host Placed) Placed {
+	p := Placed{Table: host.Table, Settings: host.Settings, Arm: results.Arm{Method: f.Name}}
 	h := host.Spec
 	p.Spec = results.Spec{Schema: h.Schema, Task: h.Task, Method: f.Name, Weights: f.hash(), Data: h.Data, Set: h.Set, SetHash: h.SetHash, Episodes: h.Episodes}
 	if group[0].tier == anyTier {
@@ -364,6 +348,5 @@ func (f *Foreign) cell(group []stated, host Placed) (p Placed, err error) {
 		}
 		p.Result.Rows = append(p.Result.Rows, row)
 	}
-	p.ID, err = cell.ID(results.Kind, p.Spec)
-	return p, err
+	return p
 }

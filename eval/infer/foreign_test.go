@@ -296,7 +296,7 @@ func TestForeignRefuses(t *testing.T) {
 		written(t, "x.csv", "set,episode,tier,success,goal_offset\ns101,0,T3,1,50\n"):                           "goal offset is 50 in one arm and 25 in the other (hint: ",
 		written(t, "x.csv", "set,episode,tier,success,trajectory\ns101,1,T3,1,4\n"):                             "set s101, episode 1: trajectory is 4 in one arm and 3 in the other",
 		written(t, "x.csv", head+"s101,0,T3,1\ns101,0,T3,0\n"):                                                  "line 3: episode 0 of set ",
-		"a=" + whole("a.csv", ",solver,data", ",cem,") + ",a=" + whole("b.csv", ",solver,task", ",cem,tworoom"): "both have outcomes of a on set s101 (hint: ",
+		"a=" + whole("a.csv", ",solver,data", ",cem,") + ",a=" + whole("b.csv", ",solver,task", ",cem,tworoom"): "have the same place, arm and settings (hint: ",
 		written(t, "x.csv", head+"s101,0,T3,1\n"):                                                               "it has 1 of the 10 episodes of set s101 (hint: ",
 		search: "has no counterpart in the folder",
 	} {
@@ -325,7 +325,7 @@ func FuzzForeign(f *testing.F) {
 		var err error
 		fuzztest.Read(t, len(text), func() {
 			if err = readCSV(strings.NewReader(text), func(o stated) error { return file.add(o, seen) }); err == nil {
-				out, _, err = placeForeign([]*Foreign{{Name: "theirs", Files: []ForeignFile{file}}}, placed)
+				out, err = placeForeign([]*Foreign{{Name: "theirs", Files: []ForeignFile{file}}}, placed)
 			}
 		})
 		if err == nil && len(out) == 0 {

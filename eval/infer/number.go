@@ -130,8 +130,8 @@ func (n *Number) key() key {
 //
 //   - Numbers is sorted by What, and numbers of one kind are in the order of blocks.
 //   - No two numbers have the same What, Source, Place, Of, Minus and Seed.
-//   - Every id in From is that of a cell, a tuning cell or an analysis in Contents, or of
-//     a foreign cell.
+//   - Every id in From is that of a cell, a tuning cell or an analysis in Contents, or
+//     of a cell of another program.
 //   - There is at least one block and one group.
 type Table struct {
 	Numbers []*Number
@@ -152,7 +152,7 @@ type Table struct {
 	*results.Contents
 
 	byKey       map[key]*Number
-	foreign     map[string]foreignCell   // by id
+	foreign     map[string]Placed        // cells of other programs, by id
 	checkpoints map[string][]*Checkpoint // by task
 	seedOf      map[string]int           // training seed of each cell, by its id
 	weightsOf   map[string]string        // hash of the weights of each cell and analysis, by its id

@@ -18,7 +18,7 @@ type Placed struct {
 	// Arm is who acts. If several checkpoints or programs have the same name and seed, a
 	// variant distinguishes them: the first characters of a hash.
 	Arm     results.Arm
-	Foreign bool // another program computed the outcomes
+	Foreign string // path of the file of another program with the outcomes; "" for cells of this one
 }
 
 // PlaceCells assigns the cells of a folder to the table of their solver and to the

@@ -160,7 +160,7 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	}
 	for _, id := range n.From {
 		c := by[id]
-		cell := WhyCell{ID: id, Path: cmp.Or(t.Paths[id], t.foreign[id].path), Device: c.Result.Device + of[id]}
+		cell := WhyCell{ID: id, Path: cmp.Or(t.Paths[id], t.foreign[id].Foreign), Device: c.Result.Device + of[id]}
 		if cell.SHA256, err = safefile.SHA256(cell.Path); err != nil {
 			return w, err
 		}

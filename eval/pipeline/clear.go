@@ -124,10 +124,14 @@ func (x *clearExport) readRandom() error {
 		}
 	}
 	for _, path := range x.Random {
-		r, err := clear.ReadResult(path)
+		b, err := safefile.Read(path, clear.MaxResult)
+		if err != nil {
+			return err
+		}
+		r, err := clear.ParseResult(b)
 		switch {
 		case err != nil:
-			return err
+			return fmt.Errorf("reading the result %s: %w", path, err)
 		case r.Mode != clear.ModeRandom:
 			return Requestf("%s is a result of %.40q, not of random actions (hint: CLEAR-LeWM's are results/VERSION/TASK-PROTOCOL-random-seed42-n100.json)", path, r.Policy)
 		case !slices.ContainsFunc(x.contents.Cells, func(c results.Cell) bool { return c.Spec.Manifest == r.ManifestSHA256 }):
