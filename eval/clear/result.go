@@ -75,6 +75,19 @@ func IsResult(b []byte) bool {
 	return hasSchema(b, "clear-lewm-result-") || !json.Valid(b) && bytes.Contains(b, []byte(`"episode_successes"`))
 }
 
+// ReadResult reads a result file.
+func ReadResult(path string) (*Result, error) {
+	b, err := safefile.Read(path, MaxResult)
+	if err != nil {
+		return nil, fmt.Errorf("reading the result: %w", err)
+	}
+	r, err := ParseResult(b)
+	if err != nil {
+		return nil, fmt.Errorf("reading the result %s: %w", path, err)
+	}
+	return r, nil
+}
+
 // ParseResult parses the bytes of a result of version 1 or 2.
 // Source: clear_lewm/runner.py and submissions.py at ab8849c, runner.py at 0c9d94d (v0.9).
 func ParseResult(b []byte) (*Result, error) {

@@ -124,14 +124,10 @@ func (x *clearExport) readRandom() error {
 		}
 	}
 	for _, path := range x.Random {
-		b, err := safefile.Read(path, clear.MaxResult)
-		if err != nil {
-			return err
-		}
-		r, err := clear.ParseResult(b)
+		r, err := clear.ReadResult(path)
 		switch {
 		case err != nil:
-			return fmt.Errorf("reading the result %s: %w", path, err)
+			return err
 		case r.Mode != clear.ModeRandom:
 			return Requestf("%s is a result of %.40q, not of random actions (hint: CLEAR-LeWM's are results/VERSION/TASK-PROTOCOL-random-seed42-n100.json)", path, r.Policy)
 		case !slices.ContainsFunc(x.contents.Cells, func(c results.Cell) bool { return c.Spec.Manifest == r.ManifestSHA256 }):
