@@ -10,7 +10,7 @@ import (
 )
 
 // printScores prints success rates as a table, followed by notes on NaN or infinite
-// costs. Random actions have neither seed nor solver.
+// costs. Policies have no solver, and random actions no seed either.
 func printScores(w io.Writer, scores []pipeline.Score) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "task\tmethod\tseed\tsolver\ttier\tsets\tepisodes\tsuccess\tSD")
