@@ -160,7 +160,7 @@ func clearFiles(t *testing.T, dir, manifest string) {
 	t.Helper()
 	out, errs, code := session("report", dir, "--format", "clear")
 	path := filepath.Join(dir, "clear", "random", "results", "tworoom-moderate.json")
-	if r, err := clear.ReadResult(path); err != nil || code != exitDone || out != path+"\n" || r.ManifestSHA256 != manifest || !strings.Contains(errs, "note: no submission.json") {
+	if r, err := clear.ParseResult([]byte(readText(t, path))); err != nil || code != exitDone || out != path+"\n" || r.ManifestSHA256 != manifest || !strings.Contains(errs, "note: no submission.json") {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
 	}
 	submission := filepath.Join(t.TempDir(), "submission.toml")
@@ -178,6 +178,7 @@ func clearFiles(t *testing.T, dir, manifest string) {
 		"writes other files than a report (hint: ":                  {"--format", "clear,html"},
 		"--submission has no effect without --format clear (hint: ": {"--submission", submission},
 		"--same-device has no effect with --format clear (hint: ":   {"--format", "clear", "--same-device"},
+		"--with has no effect with --format clear (hint: ":          {"--format", "clear", "--with", "x.csv"},
 		"is on a manifest that no cell of":                          {"--format", "clear", "--random", "../../eval/clear/testdata/results/random.json"},
 		"reading the submission " + path + ": ":                     {"--format", "clear", "--submission", path},
 	} {

@@ -29,9 +29,9 @@ func init() {
 //
 // The report consists of files in all requested formats, with equal contents. It
 // replaces the files of an earlier report in the same folder, and others only with
-// --force. --format clear writes the files of CLEAR-LeWM instead. Stdout has a summary, the path of the page, and with --json the contents
-// of report.json. Unreadable cells are left out with a warning on stderr and give
-// exitIncomplete.
+// --force. --format clear writes the files of CLEAR-LeWM instead. Stdout has a
+// summary, the path of the page, and with --json the contents of report.json.
+// Unreadable cells are left out with a warning on stderr and give exitIncomplete.
 func runReport(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
 	format := c.String("format", "all", "comma-separated `formats`: "+strings.Join(report.Formats(), ", ")+", all of these (all), or "+report.Episodes+" (one line per episode); alone, "+clearFormat+" (results on manifests of CLEAR-LeWM as its files)")
@@ -101,7 +101,7 @@ const clearFormat = "clear"
 // writeClear writes results on manifests as files of CLEAR-LeWM, and submissions of them. It
 // prints their paths to stdout and notes to stderr.
 func (c *command) writeClear(ctx context.Context, r pipeline.ClearRequest, asJSON bool) error {
-	if err := c.noEffect("with --format "+clearFormat, "same-device", "baseline", "why"); err != nil {
+	if err := c.noEffect("with --format "+clearFormat, "same-device", "baseline", "with", "why"); err != nil {
 		return err
 	}
 	r.Out = cmp.Or(r.Out, filepath.Join(r.Dir, clearFormat))

@@ -17,6 +17,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/eval/clear"
+	"scalewm/eval/infer"
 	"scalewm/eval/results"
 	"scalewm/model"
 )
@@ -94,6 +95,9 @@ func (f clearFolder) add(task, set, manifest string, n, hits int, edit func(*res
 	s := results.Spec{Schema: results.Schema, Task: task, Method: "lewm", TrainSeed: 3072, Weights: strings.Repeat("ab", 32), Data: "d", Set: set, SetHash: "h", Episodes: n,
 		Solver: results.CEM, Tier: "T1", Candidates: 300, Iterations: 30, Elites: 30, Rules: results.Rules{Protocol: "clear-moderate-0.8", Manifest: manifest, Budget: 50, GoalOffset: 25, Horizon: 5, Precision: "fp32"}}
 	var r results.Result
+	if task == "tworoom" {
+		s.Collision = results.Swept
+	}
 	for i := range n {
 		row := results.Row{Episode: n - 1 - i, Success: n-1-i < hits, Steps: 50}
 		if task == "tworoom" {
@@ -124,6 +128,15 @@ func acting(method string) func(*results.Spec, *results.Result) {
 			s.Weights, s.TrainSeed, s.Horizon, s.Precision = "", 0, 0, ""
 		}
 	}
+}
+
+// readResult reads a written result.
+func readResult(path string) (*clear.Result, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return clear.ParseResult(b)
 }
 
 // Each arm has a folder with a result for each manifest. A submission lists those that
@@ -163,7 +176,7 @@ func TestWriteClear(t *testing.T) {
 		mode, solver string
 		hits         int
 	}{"lewm-s3072-cem-T1": {clear.ModeCEM, "cem", 3}, "gcidm-s3072": {clear.ModeDirect, "", 4}, "random": {clear.ModeRandom, "", 1}} {
-		got, err := clear.ReadResult(filepath.Join(r.Out, arm, "results/tworoom-moderate-seed42-n5.json"))
+		got, err := readResult(filepath.Join(r.Out, arm, "results/tworoom-moderate-seed42-n5.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,6 +309,38 @@ func TestWriteClearRoutes(t *testing.T) {
 		w, err := WriteClear(context.Background(), ClearRequest{Dir: f.dir, Out: filepath.Join(f.dir, "clear")})
 		if err != nil || !strings.Contains(strings.Join(w.Notes, "\n"), want) {
 			t.Errorf("%q: %q, %v", route, w.Notes, err)
+		}
+	}
+}
+
+// A report that joins the written files has the same success for them as for their cells.
+func TestClearRoundTrip(t *testing.T) {
+	f := clearFolder{t, t.TempDir()}
+	sum, n := f.manifest("moderate")
+	f.add("tworoom", "m-moderate", sum, n, 3, nil)
+	f.add("tworoom", "m-moderate", sum, n, 4, acting("gcidm"))
+	f.add("tworoom", "m-moderate", sum, n, 1, acting(model.Random))
+	out := filepath.Join(f.dir, "clear")
+	if _, err := WriteClear(context.Background(), ClearRequest{Dir: f.dir, Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := results.Load(context.Background(), f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(arm string) string { return filepath.Join(out, arm, "results/tworoom-moderate.json") }
+	with, err := infer.ReadForeign("search=" + file("lewm-s3072-cem-T1") + ",policy=" + file("gcidm-s3072") + ",floor=" + file("random"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := infer.Infer(&c, infer.Options{With: with})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arm, want := range map[string]float64{"lewm": 60, "search": 60, "gcidm": 80, "policy@policy": 80, "random": 20, "floor@policy": 20} { // of 5 episodes
+		n, err := table.Select("success,tier=T1,a=" + arm)
+		if err != nil || n.Value == nil || *n.Value != want {
+			t.Errorf("%s: %+v, %v, want %g", arm, n, err, want)
 		}
 	}
 }
