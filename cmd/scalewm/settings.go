@@ -62,7 +62,7 @@ type featureFlags struct{ backbone, cache *string }
 func (c *command) featureFlags() featureFlags {
 	return featureFlags{
 		backbone: c.String("backbone", "", "`file` with the DINOv2 weights for dinowm (model.safetensors of facebook/dinov2-small, or the .pth file of PyTorch Hub)"),
-		cache:    c.String("feature-cache", "auto", "maximum `size` of the cached features of a frozen encoder, next to the data set: 20GB for example, off, or auto (a part of the free space); a GPU in bf16 uses no cache; results do not depend on it"),
+		cache:    c.String("feature-cache", "auto", "maximum `size` of the cached features of a frozen encoder, next to the data set: 20GB for example, off, or auto (a part of the free space); a GPU in bf16 uses none for DINO-WM; results do not depend on it"),
 	}
 }
 

@@ -179,6 +179,9 @@ func (c *torture) prepare(long bool) {
 		c.stages = append(c.stages,
 			&stage{name: "train lewm", share: 10, args: train("lewm"), timed: runFile},
 			&stage{name: "train aux", share: 10, args: train("aux"), timed: runFile},
+			&stage{name: "train gcidm", share: 6, timed: runFile, args: func(dir string) []string {
+				return append(train("gcidm")(dir), "--encoder", run, "--feature-cache", "off")
+			}},
 			&stage{name: "collect pointmaze", share: 6, args: collect("pointmaze", 4)},
 			&stage{name: "collect pusht", share: 6, args: collect("pusht", 20)},
 			&stage{name: "collect reacher", share: 1.5, args: collect("reacher", 1)},

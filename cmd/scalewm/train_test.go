@@ -105,6 +105,75 @@ func TestTrain(t *testing.T) {
 	}
 }
 
+// TestTrainPolicy trains policies on the latents of other runs. Weights do not depend on
+// a cache of the latents, and mistakes are reported before any work.
+func TestTrainPolicy(t *testing.T) {
+	dir := t.TempDir()
+	data, other := filepath.Join(dir, "d.h5"), filepath.Join(dir, "other.h5")
+	path := func(name string) string { return filepath.Join(dir, name) }
+	must := func(args ...string) {
+		t.Helper()
+		if _, errs, code := session(args...); code != exitDone {
+			t.Fatalf("%v: exit %d, %s", args, code, errs)
+		}
+	}
+	train := func(out string, more ...string) []string {
+		return append([]string{"train", "--task", "tworoom", "--data", data, "--preset", "testdata/tiny.toml", "--out", path(out)}, more...)
+	}
+	must("collect", "tworoom", "--episodes", "4", "--out", data)
+	must("collect", "tworoom", "--episodes", "4", "--seed", "2", "--out", other)
+	must(train("lewm")...)
+	must(train("lewm-strict", "--protocol", "strict")...)
+	must(train("lewm-other", "--protocol", "strict", "--data", other)...)
+	must(train("untrained", "--method", "untrained", "--protocol", "strict")...)
+	must(train("dinowm", "--method", "dinowm-random")...)
+	lewm, idm := path("lewm"), path("gcidm")
+	must("train", "--task", "tworoom", "--method", "gcidm", "--encoder", lewm, "--data", data, "--preset", "testdata/tiny.toml", "--out", idm)
+	for name, more := range map[string][]string{
+		"gcidm":           {"--method", "gcidm", "--encoder", lewm},
+		"gcidm-strict":    {"--method", "gcidm", "--encoder", path("lewm-strict"), "--protocol", "strict"},
+		"gcidm-untrained": {"--method", "gcidm", "--encoder", path("untrained")},
+		"gcbc":            {"--method", "gcbc", "--encoder", path("lewm/weights.safetensors")},
+		"gcbc-dinowm":     {"--method", "gcbc", "--encoder", path("dinowm")},
+	} {
+		must(train(name, more...)...)
+		must(train(name+"-uncached", append(more, "--feature-cache", "off", "--workers", "1")...)...)
+		for _, file := range []string{"weights.safetensors", "weights.json", "metrics.jsonl"} {
+			cached, err := os.ReadFile(path(name + "/" + file))
+			uncached, err2 := os.ReadFile(path(name + "-uncached/" + file))
+			if err != nil || err2 != nil || string(cached) != string(uncached) {
+				t.Errorf("%s: %s without a cache differs, %v, %v", name, file, err, err2)
+			}
+		}
+	}
+	if out, _, code := session(train("gcidm", "--method", "gcidm", "--encoder", lewm)...); code != exitDone || !strings.Contains(out, "nothing to do") {
+		t.Errorf("again: exit %d, %s", code, out)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no encoder":          {train("x", "--method", "gcidm"), exitUsage, "policies (gcidm, gcbc) are trained on the latents of another run"},
+		"an encoder for lewm": {train("x", "--encoder", lewm), exitUsage, "--encoder FOLDER names that run"},
+		"a policy as encoder": {train("x", "--method", "gcbc", "--encoder", idm), exitUsage, "is itself a policy, gcidm (hint: "},
+		"no such encoder":     {train("x", "--method", "gcbc", "--encoder", path("nowhere")), exitFailed, "nowhere"},
+		"another task":        {train("x", "--method", "gcidm", "--encoder", lewm, "--task", "pointmaze"), exitUsage, "was trained on the task tworoom, not pointmaze (hint: "},
+		"paper for strict":    {train("x", "--method", "gcidm", "--encoder", lewm, "--protocol", "strict"), exitUsage, "was trained with --protocol paper, but this training uses strict"},
+		"strict for paper":    {train("x", "--method", "gcidm", "--encoder", path("lewm-strict")), exitUsage, "was trained with --protocol strict, but this training uses paper"},
+		"another data set":    {train("x", "--method", "gcidm", "--encoder", path("lewm-other"), "--protocol", "strict"), exitUsage, "may have seen the episodes that strict holds out (hint: "},
+		"another encoder":     {train("gcidm", "--method", "gcidm", "--encoder", path("untrained")), exitUsage, "holds a training with backbone "},
+		"a task state":        {train("x", "--method", "gcidm", "--encoder", lewm, "--q", "full"), exitUsage, "--q has no effect with gcidm"},
+		"a weight":            {train("x", "--method", "gcidm", "--encoder", lewm, "--scale-weight", "1"), exitUsage, "does not have scale's loss term"},
+		"a backbone":          {train("x", "--method", "gcidm", "--encoder", lewm, "--backbone", path("b")), exitUsage, "none of the requested methods uses it"},
+	} {
+		_, errs, code := session(c.args...)
+		if _, err := os.Stat(path("x")); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 || err == nil {
+			t.Errorf("%s: exit %d, %q, and a folder: %v", name, code, errs, err == nil)
+		}
+	}
+}
+
 func TestTrainUsage(t *testing.T) {
 	base := []string{"train", "--task", "tworoom", "--data", "nowhere.h5", "--out", filepath.Join(t.TempDir(), "x")}
 	own := slices.Concat([]string{"train", "--task", "none"}, base[3:])

@@ -16,7 +16,7 @@ func openFeatures(ctx context.Context, o train.Options, frames dataset.FrameRead
 	e, info := model.NewEncoder(m), m.Info()
 	source, note, err := features.Open(ctx, features.Options{Data: o.Data, Frames: frames, Path: o.DataPath,
 		Key: features.Key{Backbone: info.Backbone, Resample: info.Resample, Device: m.Device().Kind().String(), Patches: info.Patches, Width: info.Dim,
-			Float32: info.Goals}, // policies are trained on latents as they are (docs/sources.md#gc-idm)
+			Float32: info.Goals}, // policies are trained on latents as they are (docs/sources.md#policy-training)
 		Encode: e.Latents, Limit: cache, Workers: o.Workers, Progress: o.Progress})
 	if err != nil {
 		e.Free()

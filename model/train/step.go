@@ -230,7 +230,7 @@ func rate(base, warmUp float64, n, total int) float64 {
 
 // final returns the learning rate of the 0-based step n of total: a cosine from LR to
 // Final*LR. It is constant within an epoch if Epochs is set, as that of GC-IDM
-// (docs/sources.md#gc-idm).
+// (docs/sources.md#policy-training).
 func (c Config) final(n, total int) float64 {
 	if c.Epochs > 0 {
 		n, total = n*c.Epochs/total, c.Epochs
