@@ -77,13 +77,13 @@ func (a Arm) Searches() bool {
 func (a Arm) Propose(policy Arm) (Arm, error) {
 	switch {
 	case policy.Encoder == "":
-		return a, fmt.Errorf("the proposal is a checkpoint of %s, which is not a policy (hint: train one with --method gcidm --encoder RUN)", policy.Method)
+		return a, fmt.Errorf("it is a checkpoint of %s, which is not a policy (hint: train one with --method gcidm --encoder RUN)", policy.Method)
 	case !a.Searches():
 		return a, fmt.Errorf("%s does not search, so that it takes no proposal (hint: give the checkpoint of a world model)", a.Method)
 	case policy.Backbone != a.Weights:
-		return a, fmt.Errorf("the proposal was trained on the latents of another checkpoint, of %s (weights %.12s, not %.12s) (hint: train it with --encoder of this checkpoint)", policy.Encoder, policy.Backbone, a.Weights)
+		return a, fmt.Errorf("it was trained on the latents of another checkpoint, of %s (weights %.12s, not %.12s) (hint: train it with --encoder of this checkpoint)", policy.Encoder, policy.Backbone, a.Weights)
 	case !sameScaler(policy.Actions, a.Actions):
-		return a, errors.New("the proposal was trained with another scaling of actions (hint: train it on the data set and with the protocol of the checkpoint)")
+		return a, errors.New("it was trained with another scaling of actions (hint: train it on the data set and with the protocol of the checkpoint)")
 	}
 	a.Proposal = Proposal{policy.Method, policy.Weights}
 	return a, nil

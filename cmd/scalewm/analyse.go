@@ -285,9 +285,6 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	if j.Data, err = eval.NewData(file, task, rules); err == nil {
 		j.Arm, err = pipeline.ArmOf(dir, a.key, task)
 	}
-	if err == nil && j.Arm.Encoder != "" {
-		err = fmt.Errorf("%s is a policy on the latents of %s, which have their own checkpoint (hint: analyse that one)", dir, j.Arm.Encoder)
-	}
 	if err == nil {
 		j.Films, err = pipeline.MissingFilms(a.out, task, pipeline.Label(task, j.Arm), names, l.Note)
 	}
@@ -305,9 +302,12 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	return r, err
 }
 
-// whyNot returns why an analysis does not apply: the task has no simulator, or the
-// method is not trained.
+// whyNot returns why an analysis does not apply: the task has no simulator, the method is
+// a policy on the latents of another checkpoint, or it is not trained.
 func whyNot(task envs.Task, method string) string {
+	if model.MethodOf(method).Policy {
+		return fmt.Sprintf("the method %s, a policy on the latents of another checkpoint (hint: analyse that one)", method)
+	}
 	if task.New == nil {
 		return fmt.Sprintf("the task %s, which has no simulator", task.Spec.Name)
 	}
