@@ -35,7 +35,7 @@ const (
 type Evaluation struct {
 	Task       string // tworoom, pusht, reacher or cube
 	Protocol   Protocol
-	Raw        json.RawMessage // the protocol object as it stands in the file; a result repeats it
+	Raw        json.RawMessage // the protocol object as in the file; a result repeats it verbatim
 	PolicySeed uint64          // of the solver and of random actions
 
 	// Version 2 only; the values of version 1 are RecordedState, 1 and 0.
