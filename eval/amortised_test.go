@@ -138,7 +138,7 @@ func TestAmortisedProposal(t *testing.T) {
 	}
 }
 
-// A search with a proposal is an arm of its own, whose first mean is the policy's plan.
+// A search with a proposal is a separate arm, whose first mean is the plan of the policy.
 func TestSearchFromProposal(t *testing.T) {
 	j, a := actorJob(t, "s101")
 	search := testJob(t, "T5", 8, "s101")
