@@ -32,7 +32,9 @@ test-python: build wheel ## test the Python package, on the wheel
 	  $(CURDIR)/bin/scalewm encode --weights $$method/run --data tworoom.h5 --out $$method/latents.h5 && \
 	  $(CURDIR)/bin/scalewm eval --task tworoom --weights $$method/run --data tworoom.h5 --tier T5 --sets s101 --episodes 3 --out $$method/native && \
 	  $(CURDIR)/bin/scalewm weights convert $$method/run $$method/pytorch && rm $$method/pytorch/weights.json || exit; \
-	done >log
+	done >log && \
+	  $(CURDIR)/bin/scalewm train --task tworoom --method gcidm --encoder scale/run --preset $(CURDIR)/cmd/scalewm/testdata/tiny.toml --data tworoom.h5 --out gcidm/run >>log && \
+	  $(CURDIR)/bin/scalewm eval --task tworoom --weights gcidm/run --data tworoom.h5 --sets s101 --episodes 3 --out gcidm/native >>log
 	cd cmd/libscalewm/testdata && SCALEWM_RECORDINGS=$(CURDIR)/out/python/recordings PYTHONPATH=$(CURDIR)/out/python PYTHONDONTWRITEBYTECODE=1 \
 	  $(fetched)/python/bin/python -m unittest
 

@@ -55,6 +55,15 @@ class TestTrainers(unittest.TestCase):
         self.assertEqual(len(set(found.values())), 2)
 
 
+@unittest.skipUnless((HERE / "gcidm").exists(), "make test-python trains a policy")
+class TestPolicy(unittest.TestCase):
+    def test_a_policy_evaluates_as_the_program_does(self):
+        with scalewm.load(HERE / "gcidm" / "run") as policy, tempfile.TemporaryDirectory() as out:
+            self.assertTrue(policy.acts)
+            scalewm.evaluate(policy, "tworoom", DATA, out, name="mine", sets="s101", episodes=3)
+            self.assertEqual(rows(out), rows(HERE / "gcidm" / "native"))
+
+
 @unittest.skipUnless((HERE / "scale").exists(), "make test-python trains a model")
 class TestModel(unittest.TestCase):
     kind, method, over = "lewm", "scale", np.sum
@@ -105,6 +114,12 @@ class TestModel(unittest.TestCase):
                 for r in want + got:
                     r.pop("plan_cost")  # summed by NumPy there
                 self.assertEqual(got, want)
+
+    def test_a_world_model_does_not_act(self):
+        self.assertFalse(self.model.acts)
+        o = scalewm.Observation(*[np.zeros(1)] * 12)._replace(frames=self.frames[:1], goals=self.frames[:1], left=np.ones(1, np.int64))
+        with self.assertRaisesRegex(scalewm.Error, "a world model, not a policy"):
+            self.model.act(o)
 
     def test_proposals_are_told_apart(self):
         class Still(scalewm.Model):
