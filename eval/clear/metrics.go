@@ -15,23 +15,14 @@ const resamples = 10_000
 // depend on the policy seed.
 // Source: clear_lewm/metrics.py, summarize_success and bootstrap_ci, at ab8849c.
 func metrics(successes, random []bool, seed uint64) map[string]any {
-	hits := make([]float64, len(successes))
-	gains := make([]float64, len(random))
-	for i, success := range successes {
-		if success {
-			hits[i] = 1
-		}
-	}
+	hits := numbers(successes)
 	rate := mean(hits) * 100
 	m := map[string]any{"episodes": len(hits), "success_rate_percent": rate, "success_rate_ci95_percent": interval(hits, seed)}
 	if random == nil {
 		return m
 	}
-	floor := make([]float64, len(random))
-	for i, success := range random {
-		if success {
-			floor[i] = 1
-		}
+	floor, gains := numbers(random), make([]float64, len(random))
+	for i := range gains {
 		gains[i] = hits[i] - floor[i]
 	}
 	least := mean(floor) * 100
@@ -41,6 +32,17 @@ func metrics(successes, random []bool, seed uint64) map[string]any {
 		m["normalized_success_percent"] = (rate - least) / (100 - least) * 100
 	}
 	return m
+}
+
+// numbers returns 1 for each success and 0 for each failure.
+func numbers(successes []bool) []float64 {
+	out := make([]float64, len(successes))
+	for i, success := range successes {
+		if success {
+			out[i] = 1
+		}
+	}
+	return out
 }
 
 // interval returns the 95 % bootstrap interval of a mean, in percent.
