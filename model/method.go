@@ -116,6 +116,9 @@ type Method struct {
 	// Encoder is the name of that arm, such as lewm. It is "" in the table of methods,
 	// and for world models.
 	Encoder string
+	// Replaced says which components of the method's search are replaced. In the table of
+	// methods only OracleState replaces any.
+	Replaced Replacement
 	// Group is shared by methods whose planning costs have the same scale. MPPI's
 	// temperature is relative to that scale, so methods of a group use one
 	// temperature, chosen with the baseline, and are paired only at equal
@@ -129,9 +132,10 @@ type Method struct {
 // HasModel reports whether a model chooses the actions. Only random actions have none.
 func (m Method) HasModel() bool { return m.Family != "" }
 
-// Plans reports whether the method searches with a world model, in contrast to policies
-// and random actions.
-func (m Method) Plans() bool { return m.HasModel() && !m.Policy }
+// Plans reports whether the method searches, in contrast to policies and random actions.
+func (m Method) Plans() bool {
+	return m.HasModel() && !m.Policy || m.Replaced.Metric == StateDistance
+}
 
 // Trained reports whether the method's weights are learnt.
 func (m Method) Trained() bool { return len(m.Terms) > 0 }
@@ -192,6 +196,7 @@ var methods = []Method{
 	{Name: "dinowm-random", Title: "DINO-WM, random encoder", Family: FamilyDinoWM, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: "gcidm", Title: "GC-IDM", Family: FamilyGCIDM, Policy: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: "gcbc", Title: "GCBC", Family: FamilyGCBC, Policy: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
+	{Name: OracleState, Title: "Oracle (state)", Extra: true, Against: []string{Baseline}, Replaced: Replacement{Simulator: true, Metric: StateDistance}},
 	{Name: Untrained, Title: "Untrained", Family: FamilyLeWM, Group: latentSums, Floor: true, Against: []string{Baseline}},
 	{Name: Random, Title: "Random", Floor: true},
 }
@@ -219,22 +224,26 @@ func LookUp(name string) (Method, error) {
 	return Method{}, fmt.Errorf("no method named %q (hint: one of %s)", name, strings.Join(MethodNames(nil), ", "))
 }
 
-// Arm returns the name of the method's arm without variants: for a policy, its own name and
-// that of its encoder, as in gcidm@lewm.
+// Arm returns the name of the method's arm without variants. It includes a replacement, as
+// in probe@lewm, and the encoder of a policy, as in gcidm@lewm.
 func (m Method) Arm() string {
-	if m.Encoder == "" {
-		return m.Name
-	}
-	return m.Name + "@" + m.Encoder
+	parts := []string{m.Replaced.String(), m.Name, m.Encoder}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "@")
 }
 
 // ParseMethod returns the method of an arm without variants. A policy names the method of
-// its encoder, as in gcidm@lewm.
+// its encoder, as in gcidm@lewm, and a search with a replaced component that component, as
+// in probe@lewm.
 func ParseMethod(arm string) (Method, error) {
 	name, encoder, on := strings.Cut(arm, "@")
 	m, err := LookUp(name)
 	switch {
+	case err != nil && on:
+		return replaced(name, encoder)
 	case err != nil:
+		if _, isReplacement := ParseReplacement(name); isReplacement == nil {
+			err = fmt.Errorf("%s does not say in whose search it replaces a component (hint: as in %s@%s)", name, name, Baseline)
+		}
 		return m, err
 	case !m.Policy && on:
 		return m, fmt.Errorf("%s is not a policy on the latents of another arm (hint: %s; policies are %s)", name, name, strings.Join(MethodNames(func(m Method) bool { return m.Policy }), ", "))
@@ -248,6 +257,20 @@ func ParseMethod(arm string) (Method, error) {
 		err = fmt.Errorf("%s has no latents to train %s on (hint: as in %s@%s)", encoder, name, name, Baseline)
 	}
 	m.Encoder = encoder
+	return m, err
+}
+
+// replaced returns the method of an arm with a replacement in front.
+func replaced(replacement, arm string) (Method, error) {
+	r, err := ParseReplacement(replacement)
+	if err != nil {
+		return Method{}, err
+	}
+	m, err := ParseMethod(arm)
+	if err == nil && (m.Family == "" || m.Policy || m.Replaced != Replacement{}) {
+		err = fmt.Errorf("%s@%s: %s does not search with a world model of its own (hint: as in %s@%s)", replacement, arm, arm, replacement, Baseline)
+	}
+	m.Replaced = r
 	return m, err
 }
 

@@ -437,13 +437,16 @@ func parseWeight(text string) (float64, error) {
 	return w, nil
 }
 
-// parseMethod returns the method of an arm without variants, such as scale or gcidm@scale.
+// parseMethod returns the method of an arm without variants, such as scale, gcidm@scale or
+// probe@scale.
 func parseMethod(arm string) (model.Method, error) {
-	name, _, _ := strings.Cut(arm, "@")
-	if m, err := lookUpMethod(name); err != nil {
-		return m, err
+	m, err := model.ParseMethod(arm)
+	if name, _, on := strings.Cut(arm, "@"); err != nil && !on {
+		if _, unknown := lookUpMethod(name); unknown != nil && words.Nearest(name, model.MethodNames(nil)) != "" {
+			return m, unknown
+		}
 	}
-	return model.ParseMethod(arm)
+	return m, err
 }
 
 // lookUpMethod returns the method of a name. The error for an unknown name suggests a

@@ -58,6 +58,7 @@ var fields = slices.Concat([]field{
 	{name: "tier", role: ofPlace, of: func(c results.Cell, _ results.Row) string { return c.Spec.Tier }},
 	{name: "set", role: ofPlace, of: func(c results.Cell, _ results.Row) string { return c.Spec.Set }},
 	{name: "method", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Method }},
+	{name: "wrapper", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Wrapper }},
 	{name: "python", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Python }},
 	{name: "encoder", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Encoder }},
 	{name: "targets", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Targets }},

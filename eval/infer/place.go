@@ -158,7 +158,7 @@ func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 // unnamed returns a spec without the name of its protocol: equal evaluations have equal
 // ones.
 func unnamed(s results.Spec) results.Spec {
-	s.Rules = s.Rules.Named("").Of(s.Solver, s.Weights != "")
+	s.Rules = s.Rules.Named("").Of(s.Solver, !s.Random())
 	s.Trained = "" // the weights identify the training
 	return s
 }

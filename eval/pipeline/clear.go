@@ -20,6 +20,7 @@ import (
 	"scalewm/eval/clear"
 	"scalewm/eval/protocol"
 	"scalewm/eval/results"
+	"scalewm/model"
 )
 
 // ClearRequest describes the files in the format of CLEAR-LeWM that WriteClear writes.
@@ -119,7 +120,7 @@ func parseSubmission(text string) (*clear.Submission, error) {
 func (x *clearExport) readRandom() error {
 	x.random, x.theirs = map[string][]bool{}, map[string]bool{}
 	for _, c := range x.contents.Cells {
-		if s := c.Spec; s.Weights == "" && s.Manifest != "" && !s.OtherData && s.Episodes > 0 {
+		if s := c.Spec; s.Random() && s.Manifest != "" && !s.OtherData && s.Episodes > 0 {
 			x.random[s.Manifest] = successes(c)
 		}
 	}
@@ -156,6 +157,9 @@ func (x *clearExport) addAll() error {
 		case c.Spec.OtherData:
 			x.note("left out: cell %s, on other data than its manifest's", c.ID)
 			continue
+		case c.Spec.Replaced() != model.Replacement{}:
+			x.note("left out: cell %s, of %s: a component of its search is replaced, which CLEAR-LeWM's results cannot say", c.ID, c.Spec.Arm())
+			continue
 		}
 		if err := x.add(c); err != nil {
 			return fmt.Errorf("cell %s: %w", c.ID, err)
@@ -176,7 +180,7 @@ func (x *clearExport) add(c results.Cell) error {
 	}
 	s := c.Spec
 	random := x.random[s.Manifest]
-	if s.Weights == "" {
+	if s.Random() {
 		random = nil // of itself
 	}
 	for what, n := range map[string]int{"it": s.Episodes, "the result of random actions": cmp.Or(len(random), len(m.Pairs))} {
@@ -195,7 +199,7 @@ func (x *clearExport) add(c results.Cell) error {
 		return fmt.Errorf("it and the cell %s would both be %s (hint: they differ in a setting or in their manifest; evaluate them into separate folders)", other, filepath.Join(folder, path))
 	}
 	b.files[path], b.cells[path] = x.result(c, m, name).Encode(m, random, x.provenance(c, m)), c.ID
-	if x.stated == nil || s.Weights == "" {
+	if x.stated == nil || s.Random() {
 		return nil
 	}
 	return x.enter(b, path, c, m)
@@ -227,7 +231,7 @@ func (x *clearExport) enter(b *bundle, path string, c results.Cell, m *clear.Man
 // bundleName returns the folder of a cell's bundle.
 func bundleName(s results.Spec) string {
 	parts := []string{s.Arm().String()}
-	if s.Weights != "" {
+	if !s.Random() {
 		parts = append(parts, fmt.Sprintf("s%d", s.TrainSeed), s.Solver, s.Tier)
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "-")
@@ -262,7 +266,7 @@ func (x *clearExport) result(c results.Cell, m *clear.Manifest, name string) *cl
 		r.Benchmark = x.stated.Benchmark.Version
 	}
 	switch {
-	case s.Weights == "":
+	case s.Random():
 		r.Mode = clear.ModeRandom
 	case s.Solver == "":
 		r.Mode = clear.ModeDirect

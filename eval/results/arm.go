@@ -64,8 +64,8 @@ func (a Arm) With(variant string) Arm {
 // loss term.
 func WeightVariant(weight float64) string { return "w=" + strconv.FormatFloat(weight, 'g', -1, 64) }
 
-// Entry returns the method's row in the table of methods. A Python policy never
-// searches with a model, whatever its name.
+// Entry returns the method's row in the table of methods, without the arm's replacement. A
+// Python policy never searches with a model, whatever its name.
 func (a Arm) Entry() model.Method {
 	m := model.MethodOf(a.Method)
 	if first, _, _ := strings.Cut(a.Variants, "@"); first == PythonPolicy {
@@ -89,10 +89,11 @@ func CompareArms(a, b Arm) int {
 // Arm returns who acts in the spec's cell. The task state that its loss read and the
 // weight of its loss term are variants if they differ from the method's defaults. For a
 // trained policy the variant is the arm of its encoder, as in "gcidm@lewm", and for a search
-// with a proposal the policy, as in "lewm@proposal=gcidm". For a Python model the variant
+// with a proposal the policy, as in "lewm@proposal=gcidm". A replaced component is a wrapper,
+// as in "probe@lewm". For a Python model the variant
 // states its kind, as in "mine@policy".
 func (s Spec) Arm() Arm {
-	a := Arm{Method: s.Method}
+	a := Arm{Wrappers: s.Wrapper, Method: s.Method}
 	if s.Encoder != "" {
 		a = a.With(s.Encoder)
 	}
@@ -120,8 +121,13 @@ const proposalVariant = "proposal="
 func (a Arm) WithProposal(method string) Arm { return a.With(proposalVariant + method) }
 
 // Origin returns the arm that a differs from by one component: the encoder of a trained
-// policy, the same search without its proposal. It returns false for other arms.
+// policy, the same search without its proposal or without its replacement. It returns false
+// for other arms.
 func (a Arm) Origin() (Arm, bool) {
+	if a.Wrappers != "" {
+		a.Wrappers = ""
+		return a, true
+	}
 	if a.Entry().Policy && a.Variants != "" {
 		return armOf(strings.Split(a.Variants, "@")), true
 	}

@@ -1,17 +1,21 @@
 package results
 
-import "strings"
+import (
+	"strings"
+
+	"scalewm/model"
+)
 
 // Counts is what an arm computed in one episode. Counts of several episodes are summed.
 type Counts struct {
 	Decisions      int // plans of a search, answers of a policy
 	EnvSteps       int // until success or the end of the budget
-	Frames         int // encoded frames of the world: one for each decision, by a model or inside a policy
-	Goals          int // encoded frames of goals: one for each episode
+	Frames         int // encoded frames of the world: one for each decision, by a model or inside a policy, or one for each candidate in the simulator
+	Goals          int // encoded frames of goals: one for each episode, none if the search compares states
 	PredictorCalls int // one for each candidate and block, more if the model's family needs more
 	HeadCalls      int // calls of a policy, or of a proposal before a search
 	Backward       int // backward passes: one for each candidate, iteration and block of gradient descent
-	SimulatorSteps int // of planning, without the steps that the episode executes; no arm takes any
+	SimulatorSteps int // of planning, without the steps that the episode executes
 }
 
 // Compute returns the counts of an episode. They follow from the spec and the row, because
@@ -20,10 +24,17 @@ type Counts struct {
 // Random actions only have env steps.
 func Compute(s Spec, r Row) Counts {
 	c := Counts{EnvSteps: r.Steps}
-	if s.Solver == "" && s.Weights == "" {
+	if s.Random() {
 		return c
 	}
 	c.Decisions, c.Frames, c.Goals = r.Replans, r.Replans, 1
+	replaced := s.Replaced()
+	if rollouts := r.Replans * s.Candidates * s.Iterations; replaced.Simulator {
+		c.Frames, c.SimulatorSteps = rollouts, rollouts*s.Horizon*s.Steps()
+	}
+	if replaced.Metric == model.StateDistance {
+		c.Frames, c.Goals = 0, 0
+	}
 	switch {
 	case s.Solver == "":
 		c.HeadCalls = r.PredictorCalls
@@ -37,6 +48,18 @@ func Compute(s Spec, r Row) Counts {
 		c.Backward = c.PredictorCalls
 	}
 	return c
+}
+
+// Random reports whether the arm is random actions: neither a search nor a model.
+func (s Spec) Random() bool { return s.Solver == "" && s.Weights == "" }
+
+// Replaced returns which components of the search are replaced.
+func (s Spec) Replaced() model.Replacement {
+	if s.Wrapper == "" {
+		return model.MethodOf(s.Method).Replaced
+	}
+	r, _ := model.ParseReplacement(s.Wrapper) // an unknown name, of another version, replaces nothing known
+	return r
 }
 
 // Proposed reports whether a policy proposes the solver's first mean.

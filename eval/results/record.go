@@ -92,11 +92,14 @@ const (
 // canonical JSON is the cell's id. The table of fields in package infer states the role
 // of each field in comparisons.
 type Spec struct {
-	Schema    int    `json:"schema"`
-	Task      string `json:"task"`
-	Method    string `json:"method"` // of the table in package model, or the name of a Python model
+	Schema int    `json:"schema"`
+	Task   string `json:"task"`
+	Method string `json:"method"` // of the table in package model, or the name of a Python model
+	// Wrapper is the component of the search that is replaced, as model.ParseReplacement
+	// parses it. It is absent for other arms.
+	Wrapper   string `json:"wrapper,omitempty"`
 	TrainSeed int    `json:"train_seed"`
-	Weights   string `json:"weights"` // SHA-256 of the weights file, "" for random
+	Weights   string `json:"weights"` // SHA-256 of the weights file, "" without a model
 	// Recipe is a hash of the training recipe and the geometry, equal for all tasks, methods
 	// and seeds of a preset. Q is the task state that the method's loss read, and LossWeight
 	// the weight of that loss term. Each is absent if the checkpoint does not state it or has
