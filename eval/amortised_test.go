@@ -114,7 +114,7 @@ func TestAmortisedProposal(t *testing.T) {
 	j, a := actorJob(t, "s101")
 	p := NewAmortised(a, true)
 	o := Observation{IDs: []int{0, 1, 2}, Left: []int{50, 50, 50}, Horizon: 5}
-	r, err := newRunner(j.Job, j.Agent)
+	r, err := newRunner(t.Context(), j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
 	must(t, r.begin(t.Context(), r.episodes))

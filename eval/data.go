@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
@@ -22,12 +23,14 @@ type Data struct {
 	task        envs.Task
 	columns     []string // the task's state, goal and factor columns that the file has
 	heldOut     []int    // sorted indices of the episodes to draw starts from; nil: all
+	state       func() (scaledQ, error)
 }
 
 // NewData opens src for evaluations under the given rules. It returns an error if src
 // is not a recording of the task with frames, or lacks its state or goal columns.
 func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, error) {
 	d := &Data{Source: src, task: task, rules: rules}
+	d.state = sync.OnceValues(d.readState)
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("evaluating %s on this data set: %w", task.Spec.Name, err)
 	}

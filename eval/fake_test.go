@@ -43,7 +43,7 @@ func (s *recording) Attr(name string) (string, bool) {
 func (s *recording) Fingerprint() (string, error) { return "a-recording-for-tests", nil }
 func (s *recording) Close() error                 { return nil }
 func (s *recording) Columns() []envs.Column {
-	return []envs.Column{{Name: "state", DType: "float32", Width: 2}, {Name: "action", DType: "float32", Width: 2}}
+	return []envs.Column{{Name: "state", DType: "float32", Width: 2}, {Name: "proprio", DType: "float32", Width: 2}, {Name: "action", DType: "float32", Width: 2}}
 }
 
 func (s *recording) Read(column string, from, to int) ([]float64, error) {

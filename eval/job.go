@@ -27,6 +27,8 @@ type Arm struct {
 	Recipe    train.Recipe
 	Backbone  string // SHA-256 of a frozen encoder's weights; "" if the encoder was trained
 	Encoder   string // name of the arm that encodes the frames of a trained policy; "" for other models
+	// Replaced says which components of the search are replaced.
+	Replaced model.Replacement
 	// Proposal is a trained policy whose plans are the solver's initial means; "" means none.
 	Proposal Proposal
 	Python   string // world, cost or policy (results.Spec); "" for a checkpoint
@@ -63,8 +65,10 @@ func ArmOf(s *weights.Sidecar) Arm {
 	return a
 }
 
-// Plans reports whether the arm is a model, in contrast to random actions.
-func (a Arm) Plans() bool { return a.Weights != "" }
+// Plans reports whether the arm is a model or a search, in contrast to random actions.
+func (a Arm) Plans() bool {
+	return a.Weights != "" || a.Replaced.Metric == model.StateDistance
+}
 
 // Searches reports whether the arm plans with a solver, in contrast to a policy.
 func (a Arm) Searches() bool {
@@ -89,13 +93,14 @@ func (a Arm) Propose(policy Arm) (Arm, error) {
 	return a, nil
 }
 
-// Agent is the loaded model of an arm. One of World, Cost and Policy is set: a world
-// model, a model that computes the cost of plans itself, or one that outputs plans.
-// Proposal, if not nil, provides the solver's initial mean.
+// Agent is the loaded model of an arm. One of World, Cost, Policy and State is set: a world
+// model, a model that computes the cost of plans itself, one that outputs plans, or none
+// (see NewOracle). Proposal, if not nil, provides the solver's initial mean.
 type Agent struct {
 	World            model.World
 	Cost             CostModel
 	Policy, Proposal Policy
+	State            Model
 }
 
 // Free releases the models of a checkpoint's agent.
@@ -133,9 +138,11 @@ type CostModel interface {
 	PredictorCalls(h int) int
 }
 
-// Model returns the model that plans: Cost, Policy or World.
+// Model returns the model that plans: Cost, Policy, State or World.
 func (a Agent) Model() Model {
 	switch {
+	case a.State != nil:
+		return a.State
 	case a.Cost != nil:
 		return a.Cost
 	case a.Policy != nil:
@@ -175,6 +182,10 @@ func (j Job) Spec(i int) results.Spec {
 		s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
 	}
 	s.Rules = j.Rules.Of(s.Solver, a.Plans()).Short()
+	s.Wrapper = a.Replaced.String()
+	if a.Weights == "" { // no GEMM
+		s.Precision = ""
+	}
 	s.Pool, s.Manifest, s.OtherData = set.Pool, set.Manifest, set.OtherData
 	mark := ""
 	switch {
@@ -223,6 +234,8 @@ func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	own, data := j.Arm.Actions, j.Data.Actions
 	byTraining := j.Full().Scaling == results.ScaledByTraining
 	switch {
+	case j.Arm.Weights == "":
+		m = data
 	case len(own.Mean) == 0 && byTraining:
 		return m, "", fmt.Errorf("the checkpoint does not say how its actions were scaled, which --protocol %s needs (hint: --protocol paper scales them as the data set's are)", j.Protocol)
 	case len(own.Mean) == 0:
@@ -304,7 +317,7 @@ func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
 	if err := j.Check(a); err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
-	r, err := newRunner(j, a)
+	r, err := newRunner(ctx, j, a)
 	if err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
@@ -341,6 +354,8 @@ func (j Job) Check(a Agent) error {
 	if j.otherData() && j.HeldOut() {
 		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that it is unknown which of these episodes it has seen, and --protocol %s has to know (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint, j.Protocol)
 	}
-	_, _, err := j.scaler()
-	return err
+	if _, _, err := j.scaler(); err != nil {
+		return err
+	}
+	return j.checkReplaced(info)
 }

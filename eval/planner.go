@@ -9,6 +9,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
+	"scalewm/eval/geometry"
 	"scalewm/eval/plan"
 	"scalewm/eval/results"
 	"scalewm/model"
@@ -44,9 +45,10 @@ type planner interface {
 	free()
 }
 
-// newPlanner returns the planner of the job's arm: a direct one for a policy, else a
+// newPlanner returns the planner of the runner's arm: a direct one for a policy, else a
 // search with the job's solver.
-func newPlanner(j Job, a Agent) (planner, error) {
+func newPlanner(ctx context.Context, r *runner) (planner, error) {
+	j, a := r.Job, r.agent
 	actions, _, err := j.scaler()
 	if err != nil {
 		return nil, err
@@ -71,12 +73,30 @@ func newPlanner(j Job, a Agent) (planner, error) {
 		p.proposal = &caller{a.Proposal, j.Rules, j.Task.Spec, actions, p.key}
 	}
 	p.low, p.high = plan.Clip(j.Clip).Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
-	if a.Cost != nil {
-		p.costMaker = frameCostMaker{a.Cost}
-	} else {
-		p.costMaker = newLatentCostMaker(a.World, j.Tier.Candidates)
+	if p.costMaker, err = newCostMaker(ctx, r, x); err != nil {
+		return nil, err
 	}
 	return p, nil
+}
+
+// newCostMaker returns the costMaker of the runner's arm.
+func newCostMaker(ctx context.Context, r *runner, x executor) (costMaker, error) {
+	a := r.agent
+	var latents *latentCostMaker
+	switch {
+	case a.Cost != nil:
+		return frameCostMaker{a.Cost}, nil
+	case a.World != nil:
+		latents = newLatentCostMaker(a.World, r.Tier.Candidates)
+		var err error
+		if latents.metric, err = r.fitMetric(ctx, a.World); err != nil {
+			return nil, err
+		}
+	}
+	if !r.Arm.Replaced.Simulator {
+		return latents, nil
+	}
+	return newSimulated(r, x, latents)
 }
 
 // executor turns planned z-scores into the actions that the task executes.
@@ -92,11 +112,17 @@ type executor struct {
 func (x *executor) execute(eps []*episode, z []float32, steps int) {
 	width := len(z) / len(eps)
 	for i, ep := range eps {
-		ep.actions = unscale(x.actions, z[i*width:][:steps*len(x.actions.Mean)])
-		if x.bounds != nil {
-			clip(ep.actions, x.bounds.ActionLow, x.bounds.ActionHigh)
-		}
+		ep.actions = x.raw(z[i*width:][:steps*len(x.actions.Mean)])
 	}
+}
+
+// raw returns the actions that are executed for z-scores.
+func (x *executor) raw(z []float32) []float64 {
+	actions := unscale(x.actions, z)
+	if x.bounds != nil {
+		clip(actions, x.bounds.ActionLow, x.bounds.ActionHigh)
+	}
+	return actions
 }
 
 // direct is the planner of a Policy: its plans need no search.
@@ -146,7 +172,8 @@ type search struct {
 }
 
 // costMaker makes the cost of plans from what episodes see. It has one implementation for
-// world models (latentCostMaker) and one for models with their own cost (frameCostMaker).
+// world models (latentCostMaker), one for models with their own cost (frameCostMaker), and
+// one for searches in the simulator (simulated).
 type costMaker interface {
 	goals(ctx context.Context, eps []*episode) error
 	// cost returns the cost of plans that start at the episodes' current frames. The
@@ -283,10 +310,11 @@ type latentCostMaker struct {
 	world      model.World
 	encoder    *model.Encoder
 	candidates int
+	metric     *geometry.Metric // of the distance; nil: the model's own
 }
 
 func newLatentCostMaker(w model.World, candidates int) *latentCostMaker {
-	return &latentCostMaker{w, model.NewEncoder(w), candidates}
+	return &latentCostMaker{world: w, encoder: model.NewEncoder(w), candidates: candidates}
 }
 
 func (j *latentCostMaker) free() { j.encoder.Free() }
@@ -309,14 +337,20 @@ func (j *latentCostMaker) goals(ctx context.Context, eps []*episode) error {
 
 func (j *latentCostMaker) PredictorCalls(h int) int { return j.world.PredictorCalls(h) }
 
-// cost uploads the goals' latents and encodes the episodes' current frames.
-func (j *latentCostMaker) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
+// compare returns the cost of latents against the goals of episodes, without a start.
+func (j *latentCostMaker) compare(eps []*episode) *latentCost {
 	c := newLatentCost(j.world, len(eps), j.candidates)
-	var latents []float32
+	c.metric = j.metric
 	for _, ep := range eps {
-		latents = append(latents, ep.goal...)
+		c.goals = append(c.goals, ep.goal...)
 	}
-	j.world.Device().Upload(c.goal, latents)
+	j.world.Device().Upload(c.goal, c.goals)
+	return c
+}
+
+// cost encodes the episodes' current frames.
+func (j *latentCostMaker) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
+	c := j.compare(eps)
 	row := 0
 	for some := range slices.Chunk(eps, model.EncodeBatch) {
 		n := len(some) * j.world.Info().Patches
@@ -353,12 +387,14 @@ func clip(actions, low, high []float64) {
 
 // latentCost is the plan.Cost of a world model: the squared distance of the last
 // predicted latent from the goal's, summed or averaged over the latent as
-// Info.CostMean says. The steps in between do not count
+// Info.CostMean says, or by a metric. The steps in between do not count
 // (docs/sources.md#planning-cost).
 type latentCost struct {
 	world       model.World
 	start, goal device.Mat // (E*P) x D
 	pred        device.Mat // (E*C*P) x D
+	metric      *geometry.Metric
+	goals       []float32 // those in goal
 }
 
 func newLatentCost(w model.World, episodes, candidates int) *latentCost {
@@ -375,8 +411,34 @@ func newLatentCost(w model.World, episodes, candidates int) *latentCost {
 func (c *latentCost) Costs(dst, candidates device.Mat) error {
 	pred := c.pred.RowRange(0, candidates.Rows*c.world.Info().Patches)
 	c.world.Rollout(pred, c.start, candidates, candidates.Cols/c.world.Info().ActionWidth)
-	c.world.Device().LatentCost(dst, pred, c.goal, c.world.Info().CostMean)
+	c.distance(dst, pred)
 	return c.world.Device().Err()
+}
+
+// distance sets dst, E x C, to the distances between latents and the goals. A metric is
+// applied in float64 on the host: a state in directions of small variance is a small
+// difference of large numbers, which bf16 GEMMs would lose.
+func (c *latentCost) distance(dst, latents device.Mat) {
+	d := c.world.Device()
+	if c.metric == nil {
+		d.LatentCost(dst, latents, c.goal, c.world.Info().CostMean)
+		return
+	}
+	z, costs := make([]float32, latents.Len()), make([]float32, dst.Len())
+	d.Download(z, latents)
+	c.metric.Costs(costs, nil, z, c.goals, dst.Cols)
+	d.Upload(dst, costs)
+}
+
+// end implements model.EndCost by the metric.
+func (c *latentCost) end(cost, dz, z, goal device.Mat) {
+	d := c.world.Device()
+	at, to, grad, costs := make([]float32, z.Len()), make([]float32, z.Len()), make([]float32, z.Len()), make([]float32, cost.Len())
+	d.Download(at, z)
+	d.Download(to, goal)
+	c.metric.Costs(costs, grad, at, to, 1)
+	d.Upload(cost, costs)
+	d.Upload(dz, grad)
 }
 
 // best returns the cost with its gradients if the world can compute them, else c.
@@ -395,7 +457,11 @@ type gradCost struct {
 
 // CostGrads implements plan.GradCost.
 func (c gradCost) CostGrads(dst, grad, candidates device.Mat) error {
-	c.world.CostGrad(dst, grad, c.start, c.goal, candidates, candidates.Cols/c.world.Info().ActionWidth)
+	var end model.EndCost
+	if c.metric != nil {
+		end = c.end
+	}
+	c.world.CostGrad(dst, grad, c.start, c.goal, candidates, candidates.Cols/c.world.Info().ActionWidth, end)
 	return c.latentCost.world.Device().Err()
 }
 

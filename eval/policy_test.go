@@ -276,7 +276,7 @@ func TestInvarianceOfPolicies(t *testing.T) {
 	}
 	j.Batch = 5
 	for seed := range 3 {
-		r, err := newRunner(j.Job, j.Agent)
+		r, err := newRunner(t.Context(), j.Job, j.Agent)
 		must(t, err)
 		order := slices.Clone(r.episodes)
 		rng.Stream("shuffle", seed).Shuffle(len(order), func(a, b int) { r.episodes[a], r.episodes[b] = r.episodes[b], r.episodes[a] })
@@ -343,7 +343,7 @@ func TestWarmStart(t *testing.T) {
 		t.Error("a warm start changes nothing")
 	}
 	j.WarmStart = true
-	r, err := newRunner(j.Job, j.Agent)
+	r, err := newRunner(t.Context(), j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
 	s := r.planner.(*search)

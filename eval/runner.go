@@ -27,6 +27,7 @@ type episode struct {
 	frame      []byte        // what the next plan sees, at the model's frame size
 	goalFrame  []byte        // at the model's frame size; nil once only its latents are needed
 	goal       []float32     // latents of the goal, P*D; nil unless a world model plans
+	goalState  []float64     // task state of the goal; nil unless a search compares states
 	actions    []float64     // to execute before the next plan, in the task's units
 	previous   []float64     // the last executed action; nil before the first
 	rest       []float32     // z-scored blocks of the last plan after those in actions; nil without a warm start
@@ -73,7 +74,7 @@ type runner struct {
 
 // newRunner allocates the episodes, a simulator for each worker and the planner. The
 // caller calls close.
-func newRunner(j Job, a Agent) (*runner, error) {
+func newRunner(ctx context.Context, j Job, a Agent) (*runner, error) {
 	r := &runner{Job: j, agent: a, began: time.Now()}
 	for i, set := range j.Sets {
 		for k, s := range set.Starts {
@@ -91,11 +92,13 @@ func newRunner(j Job, a Agent) (*runner, error) {
 	if !j.Arm.Plans() {
 		return r, nil
 	}
-	for _, w := range r.workers {
-		w.resizer = dataset.NewResizer(envs.FrameSize, a.Model().Info().FrameSize)
+	if size := a.Model().Info().FrameSize; size > 0 {
+		for _, w := range r.workers {
+			w.resizer = dataset.NewResizer(envs.FrameSize, size)
+		}
 	}
 	var err error
-	if r.planner, err = newPlanner(j, a); err != nil {
+	if r.planner, err = newPlanner(ctx, r); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -214,6 +217,9 @@ func (r *runner) begin(ctx context.Context, live []*episode) error {
 	began := time.Now()
 	defer func() { r.loading += time.Since(began) }()
 	size := r.agent.Model().Info().FrameBytes()
+	if size == 0 { // no frame is encoded
+		return r.planner.begin(ctx, live)
+	}
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
 		both := [][]byte{make([]byte, size), make([]byte, size)}
 		ep.frame, ep.goalFrame = both[0], both[1]
@@ -248,6 +254,9 @@ func (r *runner) simulate(ctx context.Context, live []*episode) error {
 			return nil
 		}
 		ep.world = w.Snapshot()
+		if r.Arm.Replaced.Simulator { // the next plan starts from the snapshot
+			return nil
+		}
 		return r.render(w, ep)
 	})
 }

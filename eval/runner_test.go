@@ -35,7 +35,7 @@ func same(a, b results.Result) bool { return a.Device == b.Device && slices.Equa
 // which the tests below rely on.
 func TestDotWorldReads(t *testing.T) {
 	j := testJob(t, "T5", 4, "s101")
-	r, err := newRunner(j.Job, j.Agent)
+	r, err := newRunner(t.Context(), j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
 	must(t, r.begin(context.Background(), r.episodes))
@@ -96,7 +96,7 @@ func TestActionClip(t *testing.T) {
 	planned := func(clip bool) (actions []float64) {
 		j := testJob(t, "T5", 4, "s101")
 		j.ActionClip = clip
-		r, err := newRunner(j.Job, j.Agent)
+		r, err := newRunner(t.Context(), j.Job, j.Agent)
 		must(t, err)
 		defer r.close()
 		must(t, r.begin(t.Context(), r.episodes))
@@ -457,7 +457,7 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedInTheMiddle(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := testJob(t, "T5", 2, "s101")
-	r, err := newRunner(j.Job, j.Agent)
+	r, err := newRunner(t.Context(), j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
 	last := 0

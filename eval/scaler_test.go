@@ -127,7 +127,7 @@ func TestPlansAreScaledBy(t *testing.T) {
 	other := j
 	other.Arm.Actions = own
 	for want, job := range map[*dataset.Moments]trial{&own: strict, &j.Data.Actions: other} {
-		p, err := newPlanner(job.Job, job.Agent)
+		p, err := newPlanner(t.Context(), &runner{Job: job.Job, agent: job.Agent})
 		must(t, err)
 		z := []float32{1, -2}
 		exact := []float64{want.Mean[0] + want.Std[0], want.Mean[1] - 2*want.Std[1]}

@@ -30,7 +30,7 @@ func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 		return Film{}, err
 	}
 	j.Sets, j.Workers, j.Progress = j.Sets[:1], 1, nil
-	r, err := newRunner(j, a)
+	r, err := newRunner(ctx, j, a)
 	if err != nil {
 		return Film{}, err
 	}

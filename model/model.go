@@ -170,12 +170,17 @@ type Counted interface {
 type Differentiable interface {
 	World
 	// CostGrad computes the planning cost of candidates, (E*C) x (H*A), and its
-	// gradient. The cost is the distance, as defined by Info, between the latent that
-	// Rollout predicts and the goal's. cost is E x C, and start and goal are (E*P) x
-	// D. grad, shaped as candidates, receives the gradient of each candidate's cost
-	// with respect to that candidate.
-	CostGrad(cost, grad, start, goal, candidates device.Mat, h int)
+	// gradient. The cost is the distance between the latent that Rollout predicts and the
+	// goal's: as defined by Info, or by metric if that is not nil. cost is E x C, and
+	// start and goal are (E*P) x D. grad, shaped as candidates, receives the gradient of
+	// each candidate's cost with respect to that candidate.
+	CostGrad(cost, grad, start, goal, candidates device.Mat, h int, metric EndCost)
 }
+
+// EndCost computes the costs of n predicted latents, z, (n*P) x D, and of their goals, shaped
+// as z. It sets cost, n x 1, and dz, shaped as z, to the gradient of each cost with respect
+// to its latent.
+type EndCost func(cost, dz, z, goal device.Mat)
 
 // Actor is a World with a policy on its latents. The methods of World are those of the
 // checkpoint that encodes its frames.

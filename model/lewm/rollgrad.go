@@ -17,7 +17,7 @@ const gradRows = 256
 // CostGrad implements model.Differentiable. cost is E x C, candidates and grad are
 // (E*C) x (h*A), and start and goal are E x D. It splits the candidates into chunks
 // of gradRows and processes each one forward and backward.
-func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int) {
+func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int, metric model.EndCost) {
 	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.Cfg.ActionWidth() || goal.Rows != start.Rows {
 		panic(fmt.Sprintf("lewm: gradients of %s candidates of %d blocks of %d from %s starts to %s goals",
 			candidates, h, m.Cfg.ActionWidth(), start, goal))
@@ -32,7 +32,7 @@ func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int) 
 		r := &rollout{m: m, p: p, n: n, h: h, z: p.Mat(n*(h+1), m.Cfg.Dim)}
 		m.Dev.Copy(r.z.Every(0, h+1), starts.RowRange(i, n))
 		r.forward(candidates.RowRange(i, n))
-		r.backward(costs.RowRange(i, n), grad.RowRange(i, n), goals.RowRange(i, n))
+		r.backward(costs.RowRange(i, n), grad.RowRange(i, n), goals.RowRange(i, n), metric)
 		p.Release(mark)
 	}
 	m.Dev.Copy(cost, costs.Reshape(cost.Rows, cost.Cols))
@@ -89,16 +89,23 @@ func (r *rollout) step(t int) {
 }
 
 // backward writes the costs, n x 1, and their gradients with respect to the
-// candidates, n x (h*A). The cost is the squared distance between the last latent and
-// the goal, whose gradient is 2*(end - goal).
-func (r *rollout) backward(costs, grad, goals device.Mat) {
+// candidates, n x (h*A). Without a metric the cost is the squared distance between the last
+// latent and the goal, whose gradient is 2*(end - goal).
+func (r *rollout) backward(costs, grad, goals device.Mat, metric model.EndCost) {
 	m, p, d := r.m, r.p, r.m.Dev
 	end := r.z.Every(r.h, r.h+1)
-	d.LatentCost(costs, end, goals, false)
 	dz, dact := p.Zero(r.z.Rows, r.z.Cols), p.Zero(r.act.Rows, r.act.Cols)
 	dend := dz.Every(r.h, r.h+1)
-	d.Axpy(dend, 2, end)
-	d.Axpy(dend, -2, goals)
+	if metric != nil {
+		z, grad := p.Mat(r.n, m.Cfg.Dim), p.Mat(r.n, m.Cfg.Dim)
+		d.Copy(z, end)
+		metric(costs, grad, z, goals)
+		d.Copy(dend, grad)
+	} else {
+		d.LatentCost(costs, end, goals, false)
+		d.Axpy(dend, 2, end)
+		d.Axpy(dend, -2, goals)
+	}
 	for t := r.h - 1; t >= 0; t-- {
 		mark := p.Mark()
 		lo, w := r.window(t)

@@ -17,7 +17,7 @@ import (
 func costGrads(m *Model, start, goal, candidates device.Mat, h int) (cost, grad []float64) {
 	d := m.Device()
 	c, g := device.NewMat(d, start.Rows, candidates.Rows/start.Rows), device.NewMat(d, candidates.Rows, candidates.Cols)
-	m.CostGrad(c, g, start, goal, candidates, h)
+	m.CostGrad(c, g, start, goal, candidates, h, nil)
 	return download(d, c), download(d, g)
 }
 
