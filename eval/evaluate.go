@@ -46,6 +46,13 @@ func (e Evaluation) Run(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	if len(todo) > 0 {
+		text, err := e.costNote(len(todo))
+		if err != nil {
+			return o, err
+		}
+		if text != "" {
+			e.Note(text)
+		}
 		// A listed store is a snapshot: it would not find the cells that are saved below.
 		e.Store = cell.Store{Dir: e.Store.Dir}
 		for group := range slices.Chunk(todo, e.setsPerBatch(a)) {

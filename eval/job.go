@@ -357,5 +357,5 @@ func (j Job) Check(a Agent) error {
 	if _, _, err := j.scaler(); err != nil {
 		return err
 	}
-	return j.checkReplaced(info)
+	return j.checkReplaced(a)
 }

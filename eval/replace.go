@@ -75,8 +75,11 @@ func (d *Data) readState() (scaledQ, error) {
 
 // checkReplaced returns an error if the arm's replacement does not fit the task, the data
 // set or the model.
-func (j Job) checkReplaced(info model.Info) error {
-	r := j.Arm.Replaced
+func (j Job) checkReplaced(a Agent) error {
+	r, info := j.Arm.Replaced, a.Model().Info()
+	if r.String() != "" && a.World == nil {
+		return fmt.Errorf("%s replaces a component of the search of a world model, and %s is none (hint: give the checkpoint of a world model, such as %s)", r, j.Arm.Method, model.Baseline)
+	}
 	if r.Metric == model.StateDistance || r.Metric == model.ProbedState {
 		if _, err := j.Data.state(); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
+	"scalewm/model/device"
 )
 
 func init() {
@@ -17,6 +18,10 @@ func init() {
 			"scalewm eval --task tworoom --random --data tworoom.h5 --out results\n" +
 			"scalewm eval --task tworoom --weights runs/scale-3072 --data tworoom.h5 --tier T5 --out results --verify 3", run: runEval})
 }
+
+// replacedHelp describes the components of a search that can be replaced.
+const replacedHelp = "oracle-state (no model: the simulator, and the distance of task states), oracle-latent (the simulator's frames), oracle-probe (a probe of them), " +
+	"probe (a probe of predicted latents), whiten or topk=K (another metric of latents); with a method, an arm such as probe@lewm"
 
 // runEval evaluates one checkpoint, or random actions, with each solver at each tier
 // on the evaluation sets, one cell per combination.
@@ -36,6 +41,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	weights := c.String("weights", "", "`folder` of the checkpoint: written by train (a policy acts without a search), or a published one with weights.pt and config.json")
 	key := c.keyFlag()
 	proposal := c.String("proposal", "", "`folder` of a policy that was trained on the latents of the checkpoint; searches begin from its plan")
+	replace := c.String("replace", "", "replace a `component` of the search: "+replacedHelp)
 	random := c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint")
 	c.StringVar(&r.Data, "data", "", "data set with the starts and goals, an HDF5 `file`")
 	c.StringVar(&r.Solver, "solver", "", "comma-separated `solvers`: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three); default: the protocol's, or cem")
@@ -54,12 +60,22 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if err := c.required("task", "data", "out"); err != nil {
 		return err
 	}
-	if (*weights == "") != *random {
-		return usagef("eval needs either --weights DIR or --random")
+	oracle := *replace == model.OracleState
+	if (*weights == "") != (*random || oracle) || *random && *replace != "" {
+		return usagef("eval needs one of --weights DIR, --random and --replace %s", model.OracleState)
 	}
-	if *random {
-		if err := c.noEffect("with --random", "key", "proposal"); err != nil {
+	if *weights == "" {
+		if err := c.noEffect("without --weights", "key", "proposal"); err != nil {
 			return err
+		}
+	}
+	var replaced model.Replacement
+	if oracle {
+		replaced = model.MethodOf(model.OracleState).Replaced
+	} else if *replace != "" {
+		var err error
+		if replaced, err = model.ParseReplacement(*replace); err != nil {
+			return usagef("eval: --replace: %v", err)
 		}
 	}
 	r.Episodes, r.Workers, r.Batch = *episodes, orAllCores(*workers), *batch
@@ -70,14 +86,18 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	}
 	// The subject: random actions need neither a device nor weights.
 	who := pipeline.Subject{Name: *weights, Arm: eval.Arm{Method: model.Random}}
+	var d device.Device
 	if !*random {
-		d, err := dev.open(false)
-		if err != nil {
+		if d, err = dev.open(false); err != nil {
 			return err
 		}
 		defer d.Close()
 		// The precision is part of the cells' specs, so it must be the resolved one.
 		e.Precision = string(d.Kind().Precision)
+	}
+	if oracle {
+		who = pipeline.Subject{Name: model.OracleState, Arm: eval.Arm{Method: model.OracleState}, Agent: eval.NewOracle(d, e.Task, e.Rules)}
+	} else if !*random {
 		if who.Arm, err = pipeline.ArmOf(*weights, *key, e.Task); err == nil {
 			who.Arm, err = pipeline.Proposing(who.Arm, *proposal, e.Task)
 		}
@@ -92,6 +112,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		c.noteWeights(*weights, side)
 		who.Agent = agent
 	}
+	who.Replaced = replaced
 	// Verify instead of evaluating: nothing is written.
 	if *verify > 0 {
 		verdicts, err := e.Verify(ctx, who, *verify)

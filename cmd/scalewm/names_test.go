@@ -19,7 +19,7 @@ import (
 func TestMethodsAreNamedOnce(t *testing.T) {
 	names := model.MethodNames(model.Method.Trained)
 	for _, m := range model.Methods() {
-		if m.Plans() && !slices.Contains(names, m.Family) {
+		if m.HasModel() && !slices.Contains(names, m.Family) {
 			names = append(names, m.Family)
 		}
 	}

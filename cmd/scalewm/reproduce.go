@@ -53,7 +53,7 @@ func (c *command) gridFlags() gridFlags {
 	return gridFlags{
 		preset:   c.presetFlags("nano", ""),
 		tasks:    c.String("tasks", "", "comma-separated `tasks`, or all (default: the preset's, else all)"),
-		methods:  c.String("methods", "", "comma-separated `methods` (default: the preset's, else "+usualMethods+"): lewm, scale, aux, dinowm (needs --backbone), dinowm-random, the floors untrained and random, and policies on the latents of one of these, such as gcidm@lewm and gcbc@scale"),
+		methods:  c.String("methods", "", "comma-separated `methods` (default: the preset's, else "+usualMethods+"): lewm, scale, aux, dinowm (needs --backbone), dinowm-random, the floors untrained and random, policies on the latents of one of these, such as gcidm@lewm and gcbc@scale, "+replacedHelp),
 		proposal: c.String("proposal", "", "add searches that begin from the plan of a `policy`, such as gcidm@lewm, for the method of its encoder"),
 		seeds:    c.String("seeds", "", "comma-separated training `seeds` (default: the preset's, else 3072)"),
 		q:        c.String("q", "", "comma-separated task `states` for scale and aux (default: the preset's): full, half, native; each is an arm such as scale@half"),
@@ -183,7 +183,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	// The grid in its folder, and the steps of this part.
 	w := pipeline.NewWorkspace(grid, *out, o)
 	defer w.Close()
-	graph, gaps := w.Graph(), grid.WithoutQ()
+	graph, gaps := w.Graph(), append(grid.WithoutQ(), grid.WithoutTiers()...)
 	for _, gap := range pipeline.StepsOf[*pipeline.Gap](graph) {
 		gaps = append(gaps, gap.Why.Error())
 	}
@@ -341,7 +341,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	g.Preset, g.Episodes = *preset, *f.episodes
 	p, axes := g.Preset.Eval, g.Preset.Grid
 	// --tiers applies to every solver, including those that the preset restricts.
-	if *f.tiers != "" {
+	if g.TiersChosen = *f.tiers != ""; g.TiersChosen {
 		g.Preset.Eval.TiersOf = nil
 	}
 	if g.Episodes == 0 {

@@ -36,12 +36,12 @@ func analyseSteps(w *Workspace, a arm) []Step {
 }
 
 // Analyses returns those of names that apply to a method on a task; none if the
-// method does not plan. The analysis of rollouts needs a simulator and a trained
+// method does not plan with a model of its own. The analysis of rollouts needs a simulator and a trained
 // predictor: at initialisation the predictor ignores actions, so that its rollouts
 // cannot be ranked.
 func Analyses(names []string, task envs.Task, m model.Method) (out []string) {
 	for _, name := range names {
-		if m.Plans() && (name != results.RolloutAnalysis || m.Trained() && task.New != nil) {
+		if m.Plans() && (m.Replaced == model.Replacement{}) && (name != results.RolloutAnalysis || m.Trained() && task.New != nil) {
 			out = append(out, name)
 		}
 	}

@@ -198,7 +198,7 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 
 // Label returns the name of a checkpoint's arm in films: its method and variant.
 func Label(task envs.Task, a eval.Arm) results.Arm {
-	return results.Spec{Task: task.Spec.Name, Method: a.Method, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python}.Arm()
+	return results.Spec{Task: task.Spec.Name, Method: a.Method, Wrapper: a.Replaced.String(), Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python}.Arm()
 }
 
 // MissingFilm returns the path of a film to make, watch/TASK-LABEL-OF.gif in the

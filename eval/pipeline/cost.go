@@ -187,6 +187,7 @@ type Rates struct {
 	weights  map[string]int64                    // bytes of a training's folder, by family
 	planned  map[[2]string]map[eval.Tier]Seconds // one episode, by {family ("" for random actions), solver}
 	analysis map[string]Seconds                  // mean of the analyses, by family
+	simulate map[string]eval.SimulatorTime       // by task, if an arm searches in the simulator
 }
 
 // collected is the average episode of a data set.
@@ -238,8 +239,14 @@ func (r *Rates) steps(s *Train) float64 {
 const trainingPart = 0.9
 
 // plan returns the time of an episode at the step's tier: measured, or extrapolated
-// from the largest measured tier in proportion to the number of rollouts.
+// from the largest measured tier in proportion to the number of rollouts. For a search in the
+// simulator it is that of its steps and frames.
 func (r *Rates) plan(s *Evaluate) Seconds {
+	if replaced := s.method.Replaced; replaced.Simulator {
+		rules := s.w.Grid.For(s.task.Spec.Name)
+		t := r.simulate[s.task.Spec.Name].Plan(replaced.Draws(), s.tier, rules, s.w.Workers) * float64(eval.Plans(rules))
+		return Seconds{t, t}
+	}
 	tiers := r.planned[[2]string{s.method.Family, s.solver}]
 	tier, _ := s.tier.For(s.solver)
 	if t, ok := tiers[tier]; ok {
@@ -278,8 +285,13 @@ func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
 	}
 	defer os.RemoveAll(dir)
 	r := &Rates{episode: map[string]collected{}, step: map[string]Seconds{}, weights: map[string]int64{},
-		planned: map[[2]string]map[eval.Tier]Seconds{}, analysis: map[string]Seconds{}}
+		planned: map[[2]string]map[eval.Tier]Seconds{}, analysis: map[string]Seconds{}, simulate: map[string]eval.SimulatorTime{}}
 	for _, task := range w.Grid.Tasks {
+		if slices.ContainsFunc(w.Grid.Methods, func(m model.Method) bool { return m.Replaced.Simulator }) {
+			if r.simulate[task.Spec.Name], err = eval.TimeSimulator(task, w.Grid.For(task.Spec.Name)); err != nil {
+				return nil, fmt.Errorf("measuring the simulator of %s: %w", task.Spec.Name, err)
+			}
+		}
 		if err := w.timeCollect(ctx, r, dir, task); err != nil {
 			return nil, fmt.Errorf("measuring how fast %s is collected: %w", task.Spec.Name, err)
 		}
@@ -397,6 +409,7 @@ func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 // come after the world models that encode their frames.
 func (g *Grid) timedMethods() []model.Method {
 	all := append(append(g.Worlds(), g.Methods...), g.Proposals...)
+	all = slices.DeleteFunc(all, func(m model.Method) bool { return m.Replaced != model.Replacement{} })
 	late := func(m model.Method) int {
 		if m.Policy {
 			return 1

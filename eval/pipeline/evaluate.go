@@ -45,10 +45,10 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
-		if solver == results.Descent && a.method.NoGradient {
+		if solver == results.Descent && (a.method.NoGradient || a.method.Replaced.Simulator) {
 			continue
 		}
-		for k, tier := range g.Tiers {
+		for k, tier := range g.tiers(a.method) {
 			if only, ok := g.Preset.Eval.TiersOf[solver]; ok && !slices.Contains(only, tier.Name) {
 				continue
 			}
@@ -143,6 +143,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 			return eval.Job{}, err
 		}
 	}
+	a.Replaced = s.method.Replaced
 	j := s.w.job(t, d.data, a, sets)
 	if s.solver == "" {
 		return j, nil

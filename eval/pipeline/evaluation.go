@@ -81,6 +81,7 @@ type Evaluation struct {
 	Request
 	Task envs.Task
 	Axes
+	TiersChosen bool // by the request or its protocol, see Grid
 	results.Rules
 	Version  string
 	Listener Listener
@@ -107,7 +108,7 @@ func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error
 	if e.Task, err = envs.Lookup(r.Task); err != nil {
 		return e, Requestf("eval: %v", err)
 	}
-	e.Rules = p.For(r.Task)
+	e.Rules, e.TiersChosen = p.For(r.Task), cmp.Or(r.Tier, p.Usual.Tier()) != ""
 	e.Axes, err = ParseAxes(cmp.Or(r.Solver, p.Usual.Solver, results.CEM), cmp.Or(r.Tier, p.Usual.Tier(), "all"), cmp.Or(r.Sets, strings.Join(p.Usual.Sets, ","), "all"))
 	return e, err
 }
@@ -141,6 +142,7 @@ func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err erro
 	if !s.Searches() {
 		method.Family = ""
 	}
+	method.Replaced = s.Replaced
 	name := arm{task: e.Task, method: method, seed: int64(s.TrainSeed)}.name()
 	err = e.each(ctx, s, true, func(gate results.Gate, jobs []eval.Evaluation) error {
 		out.RenderError = gate.Error
@@ -191,8 +193,8 @@ func (e Evaluation) Verify(ctx context.Context, s Subject, n int) (out []eval.Ve
 // one for each solver and tier. If MPPI's temperature is to be tuned and mayChoose is
 // set, it tunes it first.
 func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func(results.Gate, []eval.Evaluation) error) error {
-	if s.Python != "" && s.Searches() && slices.Contains(e.Solvers, results.Descent) {
-		return Requestf("solver %s needs a gradient, which a model in another program does not provide (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
+	if (s.Python != "" && s.Searches() || s.Replaced.Simulator) && slices.Contains(e.Solvers, results.Descent) {
+		return Requestf("solver %s needs a gradient, which neither a model in another program nor the simulator provides (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
 	}
 	file, err := hdf5.Open(e.Data)
 	if err != nil {
@@ -233,13 +235,18 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 		}
 		j.Temperature = c.Temperature
 	}
+	grid := Grid{Axes: e.Axes, TiersChosen: e.TiersChosen}
+	tiers := grid.tiers(model.Method{Replaced: s.Replaced})
+	if n := len(e.Tiers) - len(tiers); n > 0 {
+		e.Listener.Note(leftOut(Label(e.Task, s.Arm).String(), n))
+	}
 	// One evaluation per solver and tier, in the order of the flags.
 	var all []eval.Evaluation
 	for _, solver := range e.Solvers {
 		if solver == results.Descent && model.MethodOf(s.Method).NoGradient {
 			continue
 		}
-		for i, tier := range e.Tiers {
+		for i, tier := range tiers {
 			if run.Job, err = planning(j, solver, tier); err != nil {
 				return err
 			}

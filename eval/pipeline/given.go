@@ -152,7 +152,7 @@ func (g *Given) find(a arm) string {
 
 // fits reports whether the entry is a checkpoint of an arm.
 func (x givenArm) fits(a arm) bool {
-	return x.arm == a.label() && (x.task == "" || x.task == a.task.Spec.Name) && (x.seed == nil || *x.seed == a.seed)
+	return x.arm == a.searcher().label() && (x.task == "" || x.task == a.task.Spec.Name) && (x.seed == nil || *x.seed == a.seed)
 }
 
 // checkGiven returns a RequestError for a checkpoint that belongs to no arm of the grid.

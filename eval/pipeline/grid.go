@@ -29,7 +29,8 @@ type Grid struct {
 
 	protocol.Definition
 	Axes
-	Episodes int // per set
+	TiersChosen bool // the user named the tiers: arms whose candidates are drawn have them all
+	Episodes    int  // per set
 
 	Analyses []string          // names of the analyses of each checkpoint
 	Rollouts analysis.Settings // settings of the analysis "rollout"
@@ -49,7 +50,7 @@ type Grid struct {
 // for policies.
 func (g *Grid) Worlds() (out []model.Method) {
 	for _, m := range append(slices.Clone(g.Methods), g.Proposals...) {
-		if m = m.Latents(); m.HasModel() {
+		if m = (arm{method: m}).searcher().method.Latents(); m.HasModel() {
 			out = append(out, m)
 		}
 	}

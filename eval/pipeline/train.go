@@ -50,6 +50,8 @@ func trainSteps(w *Workspace, a arm) []Step {
 	switch {
 	case !a.method.HasModel():
 		return nil
+	case a.searcher().method.Replaced != a.method.Replaced:
+		return trainSteps(w, a.searcher())
 	case a.proposal != "":
 		return append(trainSteps(w, a.searcher()), trainSteps(w, a.proposer())...)
 	case a.method.Policy && w.Grid.Given == nil: // a given policy has its encoder in its checkpoint

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"scalewm/envs"
+	"scalewm/eval"
 	"scalewm/eval/results"
+	"scalewm/eval/words"
 	"scalewm/model"
 )
 
@@ -23,7 +25,7 @@ type variant struct {
 // label returns the arm's method and variant as they appear in names of folders and
 // films. results.Spec.Arm gives its cells the same name.
 func (a arm) label() results.Arm {
-	out := results.Arm{Method: a.method.Name, Variants: a.method.Encoder}
+	out := results.Arm{Wrappers: a.method.Replaced.String(), Method: a.method.Name, Variants: a.method.Encoder}
 	if a.q != "" {
 		out = out.With(a.q)
 	}
@@ -36,9 +38,13 @@ func (a arm) label() results.Arm {
 	return out
 }
 
-// searcher returns the arm without its proposal.
+// searcher returns the arm without its proposal and its replacement: the arm that is
+// trained.
 func (a arm) searcher() arm {
 	a.proposal = ""
+	if a.method.HasModel() {
+		a.method.Replaced = model.Replacement{}
+	}
 	return a
 }
 
@@ -92,6 +98,32 @@ func unlessPreset[T comparable](preset, value T) (v T) {
 // HasQ reports whether a task has a state of that name.
 func HasQ(task envs.Task, name string) bool {
 	return slices.ContainsFunc(task.Spec.Qs, func(q envs.Q) bool { return q.Name == name })
+}
+
+// drawnTiers are the tiers at which candidates are drawn unless the user names others.
+var drawnTiers = []string{"T4", "T5"}
+
+// tiers returns the tiers of a method.
+func (g *Grid) tiers(m model.Method) []eval.Tier {
+	if g.TiersChosen || !m.Replaced.Draws() {
+		return g.Tiers
+	}
+	return slices.DeleteFunc(slices.Clone(g.Tiers), func(t eval.Tier) bool { return !slices.Contains(drawnTiers, t.Name) })
+}
+
+// WithoutTiers returns a line for each method that is not evaluated at all tiers of the grid.
+func (g *Grid) WithoutTiers() (gaps []string) {
+	for _, m := range g.Methods {
+		if n := len(g.Tiers) - len(g.tiers(m)); n > 0 {
+			gaps = append(gaps, leftOut(m.Arm(), n))
+		}
+	}
+	return gaps
+}
+
+// leftOut says that n tiers of an arm are not evaluated.
+func leftOut(arm string, n int) string {
+	return fmt.Sprintf("%s: without %s, since a frame is drawn for every candidate (hint: name tiers with --tiers or --tier)", arm, words.Count(n, "tier"))
 }
 
 // WithoutQ returns a line for each task that lacks a state of the grid's axis, and so

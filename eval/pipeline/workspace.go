@@ -286,8 +286,12 @@ func (w *Workspace) load(dev device.Device, j eval.Job, dir, proposal string) (a
 func (w *Workspace) evaluation(j eval.Job, a arm) eval.Evaluation {
 	return eval.Evaluation{Job: j, Note: w.Listener.Note, Load: func() (agent eval.Agent, err error) {
 		w.listing = nil // new cells follow, which the last listing does not show
-		if j.Arm.Plans() {
-			agent, err = w.load(w.Planner, j, w.checkpoint(a), w.proposal(a))
+		switch {
+		case a.method.HasModel():
+			return w.load(w.Planner, j, w.checkpoint(a), w.proposal(a))
+		case j.Arm.Plans():
+			agent = eval.NewOracle(w.Planner, j.Task, j.Rules)
+			err = check(j, agent, j.Arm.Method, w.Listener.Note)
 		}
 		return agent, err
 	}}

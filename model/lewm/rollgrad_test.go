@@ -63,6 +63,32 @@ func checkCostGrad(t *testing.T, c Config) {
 	}
 }
 
+// A metric replaces the distance of the last latents: twice the usual one, whose gradient is
+// twice as large, doubles costs and gradients.
+func TestCostGradOfMetric(t *testing.T) {
+	dev := ref.New()
+	m := stirredOn(t, dev, tiny())
+	r := rand.New(rand.NewPCG(13, 14))
+	const episodes, each, h = 2, 150, 3 // more candidates than are processed at a time
+	start, goal, cand := upload(dev, r, episodes, 6), upload(dev, r, episodes, 6), upload(dev, r, episodes*each, h*10)
+	cost, grad := costGrads(m, start, goal, cand, h)
+	c, g := device.NewMat(dev, episodes, each), device.NewMat(dev, cand.Rows, cand.Cols)
+	m.CostGrad(c, g, start, goal, cand, h, func(cost, dz, z, goal device.Mat) {
+		dev.LatentCost(cost, z, goal, false)
+		dev.Axpy(cost, 1, cost)
+		dev.Fill(dz, 0)
+		dev.Axpy(dz, 4, z)
+		dev.Axpy(dz, -4, goal)
+	})
+	for what, pair := range map[string][2][]float64{"cost": {download(dev, c), cost}, "gradient": {download(dev, g), grad}} {
+		for i, v := range pair[0] {
+			if want := 2 * pair[1][i]; math.Abs(v-want) > 1e-12*(1+math.Abs(want)) {
+				t.Fatalf("%s %d is %g, not twice %g", what, i, v, pair[1][i])
+			}
+		}
+	}
+}
+
 // TestCostGradReference compares with PyTorch's gradients (testdata/rollgrad.py).
 func TestCostGradReference(t *testing.T) {
 	fast, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
