@@ -40,6 +40,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	seed := c.Seed("seed", 3072, "training `seed`, which determines the split, the order of clips, the initial weights and all other random draws")
 	out := c.String("out", "", "`folder` to write the checkpoint and its metrics in")
 	steps := c.Positive("steps", 0, "train for `n` optimiser steps (default: the preset's)")
+	keep := c.Positive("keep-every", 0, "also keep the weights after every `n` optimiser steps, as step-N.safetensors (`scalewm select` ranks them)")
 	columns := c.String("q-columns", "", "data-set `columns` that form the task state with --task none, for example state[0:4],goal[2]")
 	q := c.String("q", "", "task `state` for scale and aux (default: the preset's): full, half or native")
 	weight := c.String("scale-weight", "", "`weight` of scale's loss term (default: the preset's)")
@@ -72,6 +73,9 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	}
 	if !m.UsesQ() {
 		err = c.noEffect("with "+*method+", whose loss uses no task state", "q")
+	}
+	if !m.Trained() && err == nil {
+		err = c.noEffect("with "+*method+", which is not trained", "keep-every")
 	}
 	p, err2 := preset.load()
 	if err := cmp.Or(err, err2); err != nil {
@@ -135,7 +139,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	l := &listener{command: c, step: "training " + *method}
-	o, err := one.Options(file, train.Options{Dev: d, Resume: *resume, BreakLock: *breakLock, Workers: orAllCores(*workers), Progress: l.Progress, Note: l.Note}, cache)
+	o, err := one.Options(file, train.Options{Dev: d, KeepEvery: *keep, Resume: *resume, BreakLock: *breakLock, Workers: orAllCores(*workers), Progress: l.Progress, Note: l.Note}, cache)
 	if err != nil {
 		return err
 	}

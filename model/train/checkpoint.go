@@ -22,8 +22,8 @@ import (
 
 // In addition to its last weights, a run keeps the weights of the lowest validation
 // loss and those of the last keptSteps resume points, so that a training that
-// diverges late is not lost. Each file has a sidecar and can be passed to any verb by
-// its path.
+// diverges late is not lost, and of every Options.KeepEvery steps. Each file has a
+// sidecar and can be passed to any verb by its path.
 const (
 	bestName  = "best.safetensors"
 	keptSteps = 3
@@ -33,7 +33,7 @@ const (
 // weights lists. The best weights exist only if the run validated.
 var sideFiles = []string{metrics.FileName, bestName, weights.SidecarOf(bestName)}
 
-// stepName returns the file name of the weights at a resume point.
+// stepName returns the file name of the weights after a step.
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
 // spec holds everything that determines the bytes of a run's weights. Its hash is the
@@ -88,15 +88,31 @@ func (l *loop) saveBest(loss float64) error {
 	return l.checkpoint(bestName, "best")
 }
 
+// keeps reports whether the weights after a step are written to a file that stays.
+// Those of the last step are the weights of the run.
+func (l *loop) keeps(step int) bool { return l.o.KeepEvery > 0 && step%l.o.KeepEvery == 0 && step < l.total }
+
+// noteUnkept notes which of the files that stay are missing of the steps before a step:
+// those that the run made without, or with another, KeepEvery.
+func (l *loop) noteUnkept(before int) {
+	for step := l.o.KeepEvery; l.keeps(step) && step < before; step += l.o.KeepEvery {
+		path := filepath.Join(l.o.Out, stepName(step))
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			l.note("%s is missing, since the training passed that step without keeping its weights (hint: train in another folder for all of them)", path)
+			return
+		}
+	}
+}
+
 // saveStep writes the weights of a resume point, and removes those of the point
-// keptSteps before it. The sidecar is removed first, so that no sidecar refers to a
-// missing file.
+// keptSteps before it unless they stay. The sidecar is removed first, so that no
+// sidecar refers to a missing file.
 func (l *loop) saveStep() error {
 	if err := l.checkpoint(stepName(l.at.step), "step"); err != nil {
 		return err
 	}
 	old := l.at.step - keptSteps*l.o.Config.SaveEvery
-	if old <= 0 {
+	if old <= 0 || l.keeps(old) {
 		return nil
 	}
 	path := filepath.Join(l.o.Out, stepName(old))

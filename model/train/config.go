@@ -120,6 +120,10 @@ type Options struct {
 	// episodes that the training does not see).
 	Protocol dataset.Protocol
 	Out      string // folder of the run
+	// KeepEvery, if not 0, is the number of steps after which the weights are written to a
+	// file that stays, as that of a resume point does not. The bytes of the run's other files
+	// do not depend on it.
+	KeepEvery int
 	// Begin, if set, is called once all options are valid and there is work to do, before
 	// Run writes to Out.
 	Begin  func() error

@@ -55,6 +55,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	if r.Skipped {
+		l.noteUnkept(l.total)
 		r.Loss = metrics.FinalLoss(o.Out)
 		return r, nil
 	}
@@ -65,6 +66,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := l.resume(); err != nil {
 		return Result{}, err
 	}
+	l.noteUnkept(l.at.step)
 	if o.Begin != nil {
 		if err := o.Begin(); err != nil {
 			return Result{}, err
@@ -229,7 +231,8 @@ func (l *loop) next(ctx context.Context) error {
 	return nil
 }
 
-// afterStep validates and writes a resume point after the steps where they are due.
+// afterStep validates, writes a resume point and writes weights that stay, after the
+// steps where they are due.
 // The point is no longer due once the validation is complete. If it is interrupted,
 // the resume point records that it must be repeated.
 func (l *loop) afterStep(ctx context.Context) error {
@@ -245,6 +248,9 @@ func (l *loop) afterStep(ctx context.Context) error {
 			return err
 		}
 		return l.save()
+	}
+	if l.keeps(l.at.step) {
+		return l.checkpoint(stepName(l.at.step), "step")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func TestHelperTrain(t *testing.T) {
 		t.Skip("only as a process of TestKill")
 	}
 	o := longer(t, "aux")
-	o.Out = out
+	o.Out, o.KeepEvery = out, 4
 	o.Progress = func(done, _ int64, _ string) { fmt.Printf("step %d\n", done) }
 	mustRun(t, o)
 	fmt.Println("done")
@@ -87,6 +87,7 @@ func TestHelperTrain(t *testing.T) {
 // ends with the bytes of an uninterrupted one and leaves no other file.
 func TestKill(t *testing.T) {
 	whole := longer(t, "aux")
+	whole.KeepEvery = 4
 	mustRun(t, whole)
 	want := folder(t, whole.Out)
 	out, r := filepath.Join(t.TempDir(), "run"), rand.New(rand.NewPCG(6, uint64(os.Getpid())))
@@ -270,6 +271,42 @@ func TestKeptCheckpoints(t *testing.T) {
 		if side.Checkpoint != want.Checkpoint || side.Step != want.Step || side.ValLoss != want.ValLoss {
 			t.Errorf("%s: %s of step %d, loss %g; want %s, %d, %g", name, side.Checkpoint, side.Step, side.ValLoss, want.Checkpoint, want.Step, want.ValLoss)
 		}
+	}
+}
+
+// Weights of every n steps stay next to those of the last three resume points, here of
+// steps 9, 12 and 15 of 17, and no other file depends on n.
+func TestKeepEvery(t *testing.T) {
+	plain := longer(t, "lewm")
+	mustRun(t, plain)
+	for every, more := range map[int][]int{4: {4, 8, 16}, 6: {6}, 17: nil, 100: nil} {
+		o := longer(t, "lewm")
+		o.KeepEvery = every
+		mustRun(t, o)
+		got := folder(t, o.Out)
+		for _, step := range more {
+			path := filepath.Join(o.Out, stepName(step))
+			if _, side, err := weights.Load(path); err != nil || side.Step != step || side.Checkpoint != "step" {
+				t.Errorf("every %d: the weights of step %d: %v, %v", every, step, side, err)
+			}
+			delete(got, stepName(step))
+			delete(got, weights.SidecarOf(stepName(step)))
+		}
+		sameFolder(t, fmt.Sprintf("weights of every %d steps", every), got, folder(t, plain.Out))
+	}
+	// They are the weights of that step: equal to those of a resume point there.
+	o, points := longer(t, "lewm"), longer(t, "lewm")
+	o.KeepEvery, points.Config.SaveEvery = 8, 4
+	mustRun(t, o)
+	mustRun(t, points)
+	if name := stepName(8); !bytes.Equal(folder(t, o.Out)[name], folder(t, points.Out)[name]) {
+		t.Errorf("%s differs from the weights of a resume point", name)
+	}
+	// A finished training cannot write them any more, and says so.
+	var told []string
+	plain.KeepEvery, plain.Note = 4, func(text string) { told = append(told, text) }
+	if r := mustRun(t, plain); !r.Skipped || len(told) != 1 || !strings.Contains(told[0], stepName(4)+" is missing") {
+		t.Errorf("told %q", told)
 	}
 }
 
