@@ -18,7 +18,7 @@ import (
 
 // Names returns the names of the analyses.
 func Names() []string {
-	return []string{results.RankAnalysis, results.SpectrumAnalysis, results.ProbeAnalysis, results.LeverageAnalysis, results.RolloutAnalysis, results.DynamicsAnalysis, results.CostAnalysis}
+	return []string{results.RankAnalysis, results.SpectrumAnalysis, results.ProbeAnalysis, results.LeverageAnalysis, results.RolloutAnalysis, results.DynamicsAnalysis, results.CostAnalysis, results.SelectionAnalysis}
 }
 
 // Parse parses a comma-separated list of names, or "all" or "none". It drops repeated
@@ -71,6 +71,9 @@ type Job struct {
 	// Films has the path of the film or picture that an analysis writes, by its name. No cell
 	// depends on it.
 	Films map[string]string
+	// Held, if not nil, has the episodes from which the selection draws clips and frames, in
+	// place of those that the protocol allows. It is not part of a cell.
+	Held []int
 }
 
 // measurement is a job whose model has been loaded.
@@ -192,6 +195,9 @@ func (j measurement) measure(ctx context.Context, name string, shared **latents,
 		return err
 	case results.CostAnalysis:
 		r.Cost, err = j.cost(ctx)
+		return err
+	case results.SelectionAnalysis:
+		r.Selection, err = j.selection(ctx)
 		return err
 	}
 	// The remaining analyses are those of latents.

@@ -30,8 +30,16 @@ const (
 // Errors are squared distances, divided by the mean squared distance of two frames'
 // latents.
 func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
-	c, err := drawClips(j.Job.Job, j.world.Info().ActionWidth)
+	sample, err := sampleOf(j.Job.Job)
 	if err != nil {
+		return nil, err
+	}
+	blocks := min(dynamicsBlocks, (longest(j.Data.Episodes(), sample)-1)/results.UsualBlock) // same for all clips
+	c := clipsOf(j.Data.Episodes(), sample, blocks)
+	if c.n < 2 {
+		return nil, fmt.Errorf("measuring dynamics: %d clips of %d blocks (hint: collect longer episodes)", c.n, c.blocks)
+	}
+	if err := c.read(j.Job.Job, j.world.Info().ActionWidth); err != nil {
 		return nil, err
 	}
 	z, err := j.Latents(ctx, j.world, c.rows)
@@ -122,27 +130,26 @@ func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 // clips are parts of episodes, with frames one block apart.
 type clips struct {
 	n, blocks int       // number of clips, and blocks per clip
-	width     int       // A, numbers per action block
+	episodes  []int     // episode of each clip
 	rows      []int     // row indices of the frames, blocks+1 per clip
-	z         []float32 // scaled actions, n x blocks*width
+	width     int       // A, numbers per action block
+	z         []float32 // scaled actions, n x blocks*width; set by read, with width
 }
 
-// drawClips draws clips of episodes that the protocol allows. A clip does not include
-// the last row of its episode in its actions, since that row has no action. If all
-// episodes are shorter than ten blocks, the clips are shorter too.
-func drawClips(j eval.Job, width int) (c clips, err error) {
-	c.width = width
-	sample, err := sampleOf(j)
-	if err != nil {
-		return c, err
-	}
-	eps := j.Data.Episodes()
-	longest := 0
+// longest returns the number of rows of the longest episode in a sample.
+func longest(eps []dataset.Episode, sample Sample) (rows int) {
 	for _, e := range sample.Episodes {
-		longest = max(longest, eps[e].Len)
+		rows = max(rows, eps[e].Len)
 	}
-	c.blocks = min(dynamicsBlocks, (longest-1)/results.UsualBlock) // same for all clips
-	for _, k := range sample.Order {                               // a random order
+	return rows
+}
+
+// clipsOf returns clips that begin with the frames of a sample, in its random order. A
+// clip does not include the last row of its episode in its actions, since that row has no
+// action.
+func clipsOf(eps []dataset.Episode, sample Sample, blocks int) clips {
+	c := clips{blocks: blocks}
+	for _, k := range sample.Order {
 		row, e := sample.Rows[k], eps[sample.Episodes[k]]
 		if c.n == dynamicsClips || c.blocks == 0 {
 			break
@@ -151,19 +158,26 @@ func drawClips(j eval.Job, width int) (c clips, err error) {
 			continue // the clip would extend beyond its episode
 		}
 		c.n++
+		c.episodes = append(c.episodes, sample.Episodes[k])
 		for b := range c.blocks + 1 {
 			c.rows = append(c.rows, row+b*results.UsualBlock)
 		}
+	}
+	return c
+}
+
+// read reads the actions of the clips, in blocks of width numbers.
+func (c *clips) read(j eval.Job, width int) error {
+	c.width = width
+	for i := range c.n {
+		row := c.rows[i*(c.blocks+1)]
 		actions, err := j.ScaledActions(row, row+c.blocks*results.UsualBlock)
 		if err != nil {
-			return c, err
+			return err
 		}
 		c.z = append(c.z, actions...)
 	}
-	if c.n < 2 {
-		return c, fmt.Errorf("measuring dynamics: %d clips of %d blocks (hint: collect longer episodes)", c.n, c.blocks)
-	}
-	return c, nil
+	return nil
 }
 
 // actions returns the first h blocks of actions for each clip, n x h*A. Clip i gets

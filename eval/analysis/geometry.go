@@ -47,9 +47,17 @@ func newLatents(ctx context.Context, j eval.Job, w model.World) (*latents, error
 	if err != nil {
 		return nil, err
 	}
-	l := &latents{Sample: sample, full: j.Task.Spec.Qs[0], data: j.Data}
-	if l.q, err = l.state(l.full); err != nil {
-		return nil, err
+	return encodeSample(ctx, j, w, sample)
+}
+
+// encodeSample encodes a sample and reads its task state, which is empty without a q.
+func encodeSample(ctx context.Context, j eval.Job, w model.World, sample Sample) (l *latents, err error) {
+	l = &latents{Sample: sample, data: j.Data}
+	if len(j.Task.Spec.Qs) > 0 {
+		l.full = j.Task.Spec.Qs[0]
+		if l.q, err = l.state(l.full); err != nil {
+			return nil, err
+		}
 	}
 	z, err := j.Latents(ctx, w, l.Rows)
 	if err != nil {

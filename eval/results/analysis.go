@@ -25,7 +25,7 @@ const AnalysisSchema = 2
 // the same meaning.
 type AnalysisSpec struct {
 	Schema     int     `json:"schema"`
-	Analysis   string  `json:"analysis"` // rank, spectrum, probe, leverage, rollout, dynamics or cost
+	Analysis   string  `json:"analysis"` // rank, spectrum, probe, leverage, rollout, dynamics, cost or selection
 	Protocol   string  `json:"protocol"`
 	Task       string  `json:"task"`
 	Method     string  `json:"method"`
@@ -73,30 +73,32 @@ func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
 
 // Names of the analyses.
 const (
-	RankAnalysis     = "rank"
-	LeverageAnalysis = "leverage"
-	SpectrumAnalysis = "spectrum"
-	ProbeAnalysis    = "probe"
-	RolloutAnalysis  = "rollout"
-	DynamicsAnalysis = "dynamics"
-	CostAnalysis     = "cost"
+	RankAnalysis      = "rank"
+	LeverageAnalysis  = "leverage"
+	SpectrumAnalysis  = "spectrum"
+	ProbeAnalysis     = "probe"
+	RolloutAnalysis   = "rollout"
+	DynamicsAnalysis  = "dynamics"
+	CostAnalysis      = "cost"
+	SelectionAnalysis = "selection"
 )
 
 // Results are the results of a checkpoint's analyses. Those that were not run are nil.
 type Results struct {
-	Rank     []Rank
-	Spectrum *Spectrum
-	Probe    *Probe
-	Leverage *Leverage
-	Rollout  *Rollout
-	Dynamics *Dynamics
-	Cost     *Cost
+	Rank      []Rank
+	Spectrum  *Spectrum
+	Probe     *Probe
+	Leverage  *Leverage
+	Rollout   *Rollout
+	Dynamics  *Dynamics
+	Cost      *Cost
+	Selection *Selection
 }
 
 // Part returns a pointer to the field for the result of a named analysis, for decoding
 // JSON. It returns nil for an unknown name.
 func (r *Results) Part(name string) any {
-	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, LeverageAnalysis: &r.Leverage, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
+	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, LeverageAnalysis: &r.Leverage, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost, SelectionAnalysis: &r.Selection}[name]
 }
 
 // Merge sets the results that from has.
@@ -121,6 +123,9 @@ func (r *Results) Merge(from Results) {
 	}
 	if from.Cost != nil {
 		r.Cost = from.Cost
+	}
+	if from.Selection != nil {
+		r.Selection = from.Selection
 	}
 }
 
@@ -340,7 +345,7 @@ type Line struct {
 	Task   string `json:"task"`
 	Method Arm    `json:"method"` // including variants, such as scale@half
 	Seed   int    `json:"seed"`
-	// Result is a Rank, Spectrum, ProbeLine, Leverage, Rollout, Dynamics or CostLine.
+	// Result is a Rank, Spectrum, ProbeLine, Leverage, Rollout, Dynamics, CostLine or Selection.
 	Result any `json:"-"`
 }
 
@@ -396,5 +401,8 @@ func (r Results) AddTo(lines map[string][]Line, of Line) {
 	}
 	if r.Cost != nil {
 		add(CostAnalysis, CostLine{*r.Cost, r.Cost.Times})
+	}
+	if r.Selection != nil {
+		add(SelectionAnalysis, *r.Selection)
 	}
 }
