@@ -512,8 +512,8 @@ func (t *Table) successOf(blocks []*Block, task string) map[string][]float64 {
 }
 
 // centred returns the deviations of x from the mean of each value's group.
-func centred(x []float64, groups []results.Arm) []float64 {
-	sum, n := map[results.Arm]float64{}, map[results.Arm]float64{}
+func centred[G comparable](x []float64, groups []G) []float64 {
+	sum, n := map[G]float64{}, map[G]float64{}
 	for i, g := range groups {
 		sum[g] += x[i]
 		n[g]++
