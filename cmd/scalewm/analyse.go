@@ -373,6 +373,10 @@ func (t tables) print(out io.Writer) error {
 			line(fmt.Sprint(b.Blocks), fmt.Sprintf("%.4f", b.Error), fmt.Sprintf("%.4f", b.NoChange), fmt.Sprintf("%.4f", b.OtherActions))
 		}
 	})
+	table(t[results.SelectionAnalysis], "Measures for a selection without a simulator", strings.Join(measureNames(), "\t"), func(result any) {
+		r := result.(results.Selection)
+		line(selectionCells(func(m results.SelectionMeasure) results.Number { return m.Value(&r) })...)
+	})
 	table(t[results.CostAnalysis], "Cost of a plan by CEM", "tier\trollouts\tpredictor calls\tGFLOP\tseconds", func(result any) {
 		r := result.(results.CostLine)
 		for i, p := range r.Tiers {

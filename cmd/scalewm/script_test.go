@@ -60,20 +60,22 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ownData FILE SIZE writes a data set without a task: twenty episodes of 41 rows in which a
-// square moves over frames of that size.
+// ownData FILE SIZE [EPISODES] writes a data set without a task: twenty episodes of 41 rows,
+// or that many, in which a square moves over frames of that size.
 func ownData(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: owndata FILE SIZE")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: owndata FILE SIZE [EPISODES]")
 	}
 	size, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	episodes, err := strconv.Atoi(append(args, "20")[2])
 	ts.Check(err)
 	w, err := hdf5.Create(ts.MkAbs(args[0]), hdf5.WriterOptions{FrameSize: size, Columns: []envs.Column{{Name: "action", DType: "float32", Width: 3},
 		{Name: "position", DType: "float32", Width: 2}, {Name: "goal", DType: "float64", Width: 2}}})
 	ts.Check(err)
 	defer w.Abort()
 	r := rng.Stream("own data")
-	for range 20 {
+	for range episodes {
 		ep := hdf5.EpisodeData{Columns: map[string][]float64{}}
 		x, y, goal := r.Float64(), r.Float64(), []float64{r.Float64(), r.Float64()}
 		for t := range 41 {
