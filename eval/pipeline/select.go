@@ -27,7 +27,7 @@ type Selection struct {
 	Success string // results folder with cells of the checkpoints; "": success is unknown
 	Dev     device.Device
 	Workers int
-	// Listener is told of each checkpoint that is measured.
+	// Listener receives the progress of each checkpoint, and notes.
 	Listener Listener
 }
 

@@ -90,7 +90,9 @@ func (l *loop) saveBest(loss float64) error {
 
 // keeps reports whether the weights after a step are written to a file that stays.
 // Those of the last step are the weights of the run.
-func (l *loop) keeps(step int) bool { return l.o.KeepEvery > 0 && step%l.o.KeepEvery == 0 && step < l.total }
+func (l *loop) keeps(step int) bool {
+	return l.o.KeepEvery > 0 && step%l.o.KeepEvery == 0 && step < l.total
+}
 
 // noteUnkept notes which of the files that stay are missing of the steps before a step:
 // those that the run made without, or with another, KeepEvery.
