@@ -50,6 +50,9 @@ func newLatents(ctx context.Context, j eval.Job, w model.World) (*latents, error
 	return encodeSample(ctx, j, w, sample)
 }
 
+// ErrNotFinite is returned for a model whose latents or predictions are NaN or infinite.
+var ErrNotFinite = errors.New("the model's latents or predictions are not finite (hint: its training diverged, see metrics.jsonl)")
+
 // encodeSample encodes a sample and reads its task state, which is empty without a q.
 func encodeSample(ctx context.Context, j eval.Job, w model.World, sample Sample) (l *latents, err error) {
 	l = &latents{Sample: sample, data: j.Data}
@@ -64,7 +67,7 @@ func encodeSample(ctx context.Context, j eval.Job, w model.World, sample Sample)
 		return nil, err
 	}
 	if slices.ContainsFunc(z, func(v float32) bool { return v-v != 0 }) { // NaN or infinite
-		return nil, errors.New("the model's latents are not finite (hint: its training diverged, see metrics.jsonl)")
+		return nil, ErrNotFinite
 	}
 	l.z = geometry.Samples[float32]{N: len(l.Rows), D: len(z) / len(l.Rows), X: z}
 	return l, nil

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -90,7 +89,7 @@ func (j measurement) predicted(ctx context.Context, c clips) (*results.Selection
 	out := &results.Selection{Clips: c.n, Episodes: distinct(c.episodes), PerClip: make([]results.ClipScore, c.n)}
 	switch out.Scale, _ = spread(z, width, rng.Stream("selection scale")); {
 	case out.Scale-out.Scale != 0: // NaN or infinite
-		return nil, errNotFinite
+		return nil, ErrNotFinite
 	case out.Scale == 0:
 		return nil, geometry.ErrConstant
 	}
@@ -112,7 +111,7 @@ func (j measurement) predicted(ctx context.Context, c clips) (*results.Selection
 			pred, other, end := own[i*width:(i+1)*width], others[i*width:(i+1)*width], at(i, h)
 			s := results.ClipScore{Error: squared(pred, end), OtherActions: squared(other, end), NoChange: squared(at(i, 0), end), Sensitivity: squared(pred, other)}
 			if s.Error-s.Error != 0 {
-				return errNotFinite
+				return ErrNotFinite
 			}
 			for k := range c.n {
 				if k != i && squared(pred, at(k, h)) < s.Error {
@@ -131,9 +130,6 @@ func (j measurement) predicted(ctx context.Context, c clips) (*results.Selection
 	}
 	return out, nil
 }
-
-// errNotFinite is returned for a model whose latents or predictions are not finite.
-var errNotFinite = errors.New("the model's latents or predictions are not finite (hint: its training diverged, see metrics.jsonl)")
 
 // addBlock adds the scores of all clips h of n blocks ahead.
 func addBlock(out *results.Selection, h, n int, scores []results.ClipScore) {

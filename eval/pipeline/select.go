@@ -3,12 +3,14 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/eval"
 	"scalewm/eval/analysis"
+	"scalewm/eval/geometry"
 	"scalewm/eval/infer"
 	"scalewm/eval/results"
 	"scalewm/model"
@@ -63,8 +65,11 @@ func (s Selection) Run(ctx context.Context) (out infer.Selected, err error) {
 			return out, ctx.Err()
 		}
 		s.Listener.End(id, "")
-		if all[i].Add(measured); err != nil {
+		switch all[i].Add(measured); {
+		case errors.Is(err, geometry.ErrConstant), errors.Is(err, analysis.ErrNotFinite):
 			all[i].Missing = err.Error()
+		case err != nil:
+			return out, fmt.Errorf("%s: %w", id, err)
 		}
 	}
 	out = infer.Rank(task, all, s.Measure)
