@@ -114,7 +114,7 @@ func (j measurement) predicted(ctx context.Context, c clips) (*results.Selection
 				return ErrNotFinite
 			}
 			for k := range c.n {
-				if k != i && squared(pred, at(k, h)) < s.Error {
+				if squared(pred, at(k, h)) < s.Error {
 					s.NextRank += 1 / float64(c.n-1)
 				}
 			}
