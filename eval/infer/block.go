@@ -27,7 +27,10 @@ type Block struct {
 	Tiers []Tier    // in descending order of compute
 	Sets  []string  // names in alphabetical order
 	Arms  []Trained // one for each arm and training seed, in the order of tables
-	Pairs []*Comparison
+	// Replaced are the arms of whose searches components are replaced. They are not in Arms:
+	// they show why a method succeeds or fails (see decompose.go), and are none themselves.
+	Replaced []Trained
+	Pairs    []*Comparison
 	// Fresh repeats the headline comparison without the starts that already meet the goal.
 	// It is nil if there are no such starts.
 	Fresh *Comparison
@@ -118,7 +121,7 @@ func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
 			}
 			b.cells[s] = p.Cell
 			b.foreign[p.Arm] = p.Foreign != ""
-			if ms := runs[p.ID].PlanMillis; ms > 0 {
+			if ms := runs[p.ID].PlanMillis; ms > 0 && !p.Arm.Replaced() {
 				millis[s.tier] = append(millis[s.tier], ms)
 			}
 		}
@@ -142,7 +145,13 @@ func (b *Block) arrange(millis map[string][]float64) {
 	}
 	b.Sets = slices.Sorted(maps.Keys(sets))
 	b.Tiers = slices.SortedFunc(maps.Values(tiers), func(a, b Tier) int { return cmp.Or(b.Rollouts()-a.Rollouts(), strings.Compare(a.Name, b.Name)) })
-	b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Trained) int { return cmp.Or(results.CompareArms(x.Arm, y.Arm), x.Seed-y.Seed) })
+	for _, a := range slices.SortedFunc(maps.Values(arms), func(x, y Trained) int { return cmp.Or(results.CompareArms(x.Arm, y.Arm), x.Seed-y.Seed) }) {
+		if a.Replaced() {
+			b.Replaced = append(b.Replaced, a)
+		} else {
+			b.Arms = append(b.Arms, a)
+		}
+	}
 }
 
 // at returns an arm's cells at a tier, in the order of sets. Cells of arms that do not
@@ -159,7 +168,10 @@ func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
 	return cells
 }
 
-// Own returns the arms that this program evaluated.
+// Every returns the arms, and after them those of Replaced.
+func (b *Block) Every() []Trained { return slices.Concat(b.Arms, b.Replaced) }
+
+// Own returns the arms that this program evaluated, without those of Replaced.
 func (b *Block) Own() []Trained {
 	return slices.DeleteFunc(slices.Clone(b.Arms), func(a Trained) bool { return a.Foreign })
 }
@@ -168,7 +180,7 @@ func (b *Block) Own() []Trained {
 // of arms, tiers and sets.
 func (b *Block) each(f func(results.Cell)) {
 	seen := map[string]bool{}
-	for _, a := range b.Own() {
+	for _, a := range slices.Concat(b.Own(), b.Replaced) {
 		for _, t := range b.Tiers {
 			for _, c := range b.at(a, t.Name) {
 				if !seen[c.ID] {
@@ -192,8 +204,11 @@ func (b *Block) TierNames() (tiers []string) {
 func (b *Block) Averaged() []string { return Averaged(b.TierNames()) }
 
 // Names returns the block's arms, each once, in the order of tables.
-func (b *Block) Names() (out []results.Arm) {
-	for _, a := range b.Arms {
+func (b *Block) Names() []results.Arm { return namesOf(b.Arms) }
+
+// namesOf returns arms without their training seeds, each once.
+func namesOf(of []Trained) (out []results.Arm) {
+	for _, a := range of {
 		if !slices.Contains(out, a.Arm) {
 			out = append(out, a.Arm)
 		}
@@ -203,7 +218,7 @@ func (b *Block) Names() (out []results.Arm) {
 
 // SeedsOf returns the training seeds of an arm in ascending order.
 func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
-	for _, a := range b.Arms {
+	for _, a := range b.Every() {
 		if a.Arm == arm {
 			seeds = append(seeds, a.Seed)
 		}
@@ -235,9 +250,9 @@ func (b *Block) Label(a Trained) string {
 // success adds the success rates of a block's arms, at each tier and averaged over
 // tiers: one number for each training seed and, if an arm has several, their mean.
 func (t *Table) success(b *Block) {
-	for _, arm := range b.Names() {
+	for _, arm := range namesOf(b.Every()) {
 		several := len(b.SeedsOf(arm)) > 1
-		for _, a := range b.Arms {
+		for _, a := range b.Every() {
 			if a.Arm == arm {
 				t.ofTrained(b, a)
 			}
@@ -363,7 +378,8 @@ func baselineOf(arms []results.Arm, name string) (results.Arm, error) {
 
 // against returns the arms with which x is compared: those that the table of methods names
 // if the paper's baseline is compared with, else the baseline. An arm that differs from
-// another by one component is compared with that one too.
+// another by one component is compared with that one too. No arm is compared with one of
+// Replaced.
 func (b *Block) against(x results.Arm) (out []results.Arm) {
 	if origin, ok := x.Origin(); ok && slices.Contains(b.Names(), origin) && !slices.Contains(b.usual(x), origin) {
 		out = append(out, origin)
@@ -371,8 +387,18 @@ func (b *Block) against(x results.Arm) (out []results.Arm) {
 	return append(out, b.usual(x)...)
 }
 
-// usual is against without the arm that x originates from.
+// usual is against without the arm that x originates from. A search of the baseline with a
+// replaced component is compared with the searches that are compared with the baseline, to
+// show whether it reaches them.
 func (b *Block) usual(x results.Arm) (out []results.Arm) {
+	if x.Wrappers != "" {
+		if origin, _ := x.Origin(); origin != b.Baseline {
+			return nil
+		}
+		return slices.DeleteFunc(b.Names(), func(y results.Arm) bool {
+			return !y.Plans() || y.Floor() || !slices.Contains(b.usual(y), b.Baseline)
+		})
+	}
 	if b.Baseline != paperBaseline {
 		if x != b.Baseline {
 			out = append(out, b.Baseline)
@@ -396,7 +422,7 @@ func (b *Block) pair(o Options) {
 		b.Baseline, _ = baselineOf(b.Names(), "") // without a name there is no error
 	}
 	b.sides = map[results.Arm]*Side{}
-	for _, a := range b.Names() {
+	for _, a := range namesOf(b.Every()) {
 		b.sides[a] = &Side{Name: a.String()}
 	}
 	for p, c := range b.cells {
@@ -405,7 +431,7 @@ func (b *Block) pair(o Options) {
 			b.sides[p.arm].Add(c)
 		}
 	}
-	for _, x := range b.Names() {
+	for _, x := range namesOf(b.Every()) {
 		for _, y := range b.against(x) {
 			c := Compare(b.sides[x], b.sides[y], o)
 			c.Task, c.Of, c.Minus = b.Task, x, y
@@ -442,12 +468,12 @@ func (b *Block) fresh(o Options) {
 
 // Headline returns the block's most important comparison: the first other learned method
 // against the baseline or, if there is none, the first pair with a mean over tiers. It
-// is nil if no pair has one.
+// is nil if no pair of methods has one.
 func (b *Block) Headline() *Comparison {
 	var first *Comparison
 	for _, c := range b.Pairs {
 		switch {
-		case c.Mean == nil:
+		case c.Mean == nil || c.Of.Replaced():
 		case c.Of.Method != c.Minus.Method && (c.Minus == b.Baseline || c.Minus.Entry().Name == b.Baseline.Method) && !c.Of.Floor():
 			return c
 		case first == nil:

@@ -70,6 +70,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		t.differences(b)
 		t.seedDifferences(b)
 		t.compute(b)
+		t.decompose(b, o)
 	}
 	t.equalCompute(o)
 	for _, g := range t.Groups {

@@ -356,7 +356,7 @@ func (t *Table) score(b *Block, a Trained, tier string) *Score {
 // CostNotes returns a note for each score of the block that rests on plans with NaN or
 // infinite costs.
 func (t *Table) CostNotes(b *Block) (notes []string) {
-	for _, a := range b.Arms {
+	for _, a := range b.Every() {
 		for _, tier := range b.TierNames() {
 			if s := t.score(b, a, tier); s != nil && s.Note() != "" {
 				notes = append(notes, fmt.Sprintf("%s, %s: %s", b.Label(a), tier, s.Note()))
@@ -384,7 +384,11 @@ func (t *Table) warn() {
 			}
 		}
 		for _, c := range b.Pairs {
-			for _, why := range slices.Concat(c.Notes, c.Refused) {
+			notes := c.Notes
+			if c.Of.Replaced() {
+				notes = nil // it has fewer tiers and sets on purpose
+			}
+			for _, why := range slices.Concat(notes, c.Refused) {
 				add("%s, %s against %s: %s", b.Title(), words.Arm(c.Of), words.Arm(c.Minus), why)
 			}
 		}
@@ -433,7 +437,7 @@ func needed(method string, there map[string]bool) bool {
 			return true
 		}
 	}
-	return !model.MethodOf(method).HasModel()
+	return method == model.Random
 }
 
 // distinct removes repeated lines, and keeps the first of each.

@@ -34,7 +34,7 @@ const (
 // compute adds the numbers about compute and speed of a block's arms. Other programs do
 // not say what theirs computed.
 func (t *Table) compute(b *Block) {
-	for _, arm := range b.Names() {
+	for _, arm := range namesOf(b.Every()) {
 		if b.foreign[arm] {
 			continue
 		}
@@ -220,9 +220,9 @@ func (t *Table) atEqual(arm results.Arm, x, y costed, o Options) *Number {
 	return t.add(n)
 }
 
-// armsAt adds the block's differences of arms at a tier.
+// armsAt adds the block's differences of methods at a tier.
 func (t *Table) armsAt(u costed) (out []*Number) {
-	for _, n := range t.Where(Diff, func(n *Number) bool { return n.Place == u.Place.At(u.tier) && n.Value != nil }) {
+	for _, n := range t.Where(Diff, func(n *Number) bool { return n.Place == u.Place.At(u.tier) && n.Value != nil && !n.Of.Replaced() }) {
 		same := *n
 		same.What, same.Notes = EqualCompute, []string{u.words, u.words}
 		out = append(out, t.add(same))

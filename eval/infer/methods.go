@@ -13,7 +13,7 @@ const BlockSeedDiff = "difference_over_seeds"
 // and averaged over tiers, for the pairs with at least two seeds.
 func (t *Table) seedDifferences(b *Block) {
 	for _, c := range b.Pairs {
-		if min(len(b.SeedsOf(c.Of)), len(b.SeedsOf(c.Minus))) < 2 {
+		if pairs, _ := seedPairs(b.sides[c.Of], b.sides[c.Minus]); len(pairs) < 2 {
 			continue
 		}
 		for _, tier := range append(b.TierNames(), Mean) {

@@ -59,8 +59,8 @@ type Number struct {
 	Unit     string   `json:"unit,omitempty"` // episode, training seed, set, ...
 	From     []string `json:"from,omitempty"` // ids of the cells that the value depends on
 	Notes    []string `json:"notes,omitempty"`
-	// How is the inference behind the value, with its inputs: a *Score, *Difference, *SetTest,
-	// *Seeds, *Tuning or nil. Views that need more than the value use it.
+	// How is the inference behind the value, with its inputs: a *Score, *Difference, *Contrast,
+	// *SetTest, *Seeds, *Tuning or nil. Views that need more than the value use it.
 	How any `json:"-"`
 }
 

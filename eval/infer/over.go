@@ -63,12 +63,12 @@ func ArmsOf(blocks []*Block) (out []results.Arm) {
 	return slices.Compact(out)
 }
 
-// ArmPairs returns the pairs of arms that at least one block compares, in the order of
+// ArmPairs returns the pairs of methods that at least one block compares, in the order of
 // tables.
 func ArmPairs(blocks []*Block) (out [][2]results.Arm) {
 	for _, b := range blocks {
 		for _, c := range b.Pairs {
-			if v := [2]results.Arm{c.Of, c.Minus}; !slices.Contains(out, v) {
+			if v := [2]results.Arm{c.Of, c.Minus}; !c.Of.Replaced() && !slices.Contains(out, v) {
 				out = append(out, v)
 			}
 		}

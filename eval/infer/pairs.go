@@ -26,6 +26,7 @@
 //	side.go, csv.go one side of a comparison, from cells or from a CSV file
 //	foreign.go      outcomes that other programs computed, with the cells of a folder
 //	pairs.go        two sides: pairs, intervals, tests; adjust.go: families of them
+//	decompose.go    why a method succeeds or fails: effects of replacing components of its search
 //	scores.go       statistics over evaluation sets
 //	over.go         numbers over several blocks; seeds.go, factors.go: training seeds, planner noise, settings
 //	measured.go     numbers from the analyses of checkpoints
@@ -287,9 +288,21 @@ func (c *Comparison) average(all *table, tiers []string, seeds int) {
 	}
 }
 
-// seedPairs returns SeedPairs of two arms, or an error if they share no seed.
-func seedPairs(a, b *Side) ([][2]int, error) {
-	out := SeedPairs(a.seeds(), b.seeds())
+// seedPairs returns SeedPairs of two arms, or an error if they share no seed. The only run of
+// an arm without a model is paired with every seed of a trained one.
+func seedPairs(a, b *Side) (out [][2]int, err error) {
+	as, bs := a.seeds(), b.seeds()
+	switch {
+	case a.untrained && !b.untrained && len(as) == 1:
+		as = slices.Repeat(as, len(bs))
+	case b.untrained && !a.untrained && len(bs) == 1:
+		bs = slices.Repeat(bs, len(as))
+	default:
+		out, as = SeedPairs(as, bs), nil
+	}
+	for i := range as {
+		out = append(out, [2]int{as[i], bs[i]})
+	}
 	if len(out) == 0 {
 		return nil, errors.New("the arms share no training seed")
 	}

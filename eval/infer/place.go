@@ -207,7 +207,11 @@ func nameArms(placed []Placed) {
 	for _, hash := range []func(results.Spec) string{func(s results.Spec) string { return s.Weights }, func(s results.Spec) string { return cmp.Or(s.Code, "no-code") },
 		func(s results.Spec) string { return cmp.Or(s.Act, "plan") }} {
 		hashes := map[training]map[string]bool{}
-		of := func(p Placed) training { return training{p.Settings, p.Arm, p.Spec.TrainSeed} }
+		// A search has the weights of the one of which it replaces a component.
+		of := func(p Placed) training {
+			p.Arm.Wrappers = ""
+			return training{p.Settings, p.Arm, p.Spec.TrainSeed}
+		}
 		for _, p := range placed {
 			if hashes[of(p)] == nil {
 				hashes[of(p)] = map[string]bool{}

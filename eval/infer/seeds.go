@@ -41,6 +41,9 @@ func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 		for e := range all.pairs {
 			seen[e]++
 		}
+		if a.untrained {
+			s[0] = s[1]
+		}
 		seeds, tables = append(seeds, s[0]), append(tables, all)
 	}
 	bySet, longest := map[string][]episode{}, 0

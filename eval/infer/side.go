@@ -24,6 +24,9 @@ type Side struct {
 	Torn  []string // cells that could not be read, and why
 	Notes []string // notes on cells that were left out, or whose costs were not finite
 	units map[unit]outcomes
+	// untrained says that the outcomes are without a model. They count for every training
+	// seed of another side.
+	untrained bool
 }
 
 // unit is a training seed at a tier.
@@ -49,6 +52,7 @@ const anyTier = ""
 // episodes already. The side refers to the rows of the cell, which must not change.
 func (a *Side) Add(c results.Cell) error {
 	all := ofCell(c)
+	a.untrained = c.Spec.Weights == ""
 	for i := range c.Result.Rows {
 		r := &c.Result.Rows[i]
 		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, fieldValues{all, r}}); err != nil {
@@ -65,6 +69,7 @@ func (a *Side) Add(c results.Cell) error {
 func Join(name string, bySolver map[string]*Side) *Side {
 	all := &Side{Name: name, units: map[unit]outcomes{}}
 	for solver, a := range bySolver {
+		all.untrained = a.untrained
 		for u, sets := range a.units {
 			if u.tier != anyTier {
 				u.tier = solver + " " + u.tier

@@ -186,7 +186,8 @@ func (t *Table) pairRows(n *Number) (rows []any) {
 		return nil
 	}
 	a, b := t.Blocks[at].sides[n.Of], t.Blocks[at].sides[n.Minus]
-	for _, s := range SeedPairs(a.seeds(), b.seeds()) {
+	pairs, _ := seedPairs(a, b) // the difference exists
+	for _, s := range pairs {
 		for _, tier := range d.Tiers {
 			bySet := map[string]fourfold{}
 			xs := a.at(s[0], tier)
@@ -221,6 +222,8 @@ func test(n *Number) *WhyTest {
 		} else if n.Lo != nil {
 			w.Interval = "student"
 		}
+	case *Contrast:
+		w.Name, w.Interval = "paired-contrast", how.Interval
 	case *SetTest:
 		w.Name, w.Interval = "wilcoxon-signed-rank-exact-sets", Bootstrap
 	case *Seeds:

@@ -80,6 +80,21 @@ func (a Arm) Plans() bool { return a.Entry().Plans() }
 // Floor reports whether the arm is a floor, which every method should exceed.
 func (a Arm) Floor() bool { return a.Entry().Floor }
 
+// Replacement returns which components of the arm's search are replaced.
+func (a Arm) Replacement() model.Replacement {
+	if a.Wrappers == "" {
+		return a.Entry().Replaced
+	}
+	r, _ := model.ParseReplacement(a.Wrappers) // an unknown name, of another version, replaces nothing known
+	return r
+}
+
+// Replaced reports whether components of the arm's search are replaced. Such an arm shows why
+// a search succeeds or fails, and is no method.
+func (a Arm) Replaced() bool {
+	return a.Wrappers != "" || a.Replacement() != model.Replacement{}
+}
+
 // CompareArms orders arms as tables do: by the table of methods, and each method before
 // its variants.
 func CompareArms(a, b Arm) int {

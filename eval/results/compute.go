@@ -55,11 +55,7 @@ func (s Spec) Random() bool { return s.Solver == "" && s.Weights == "" }
 
 // Replaced returns which components of the search are replaced.
 func (s Spec) Replaced() model.Replacement {
-	if s.Wrapper == "" {
-		return model.MethodOf(s.Method).Replaced
-	}
-	r, _ := model.ParseReplacement(s.Wrapper) // an unknown name, of another version, replaces nothing known
-	return r
+	return Arm{Wrappers: s.Wrapper, Method: s.Method}.Replacement()
 }
 
 // Proposed reports whether a policy proposes the solver's first mean.
