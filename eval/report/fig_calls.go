@@ -23,7 +23,7 @@ type spot struct {
 	success *infer.Number
 }
 
-// callsFigure shows success against the calls of a decision, for all arms, tiers and
+// callsFigure shows success against the calls of a decision, for all methods, tiers and
 // settings of a task: a panel for each solver, in which settings differ in their dashes. It
 // is empty if all decisions make equally many calls.
 func (r *Report) callsFigure(task string) doc.Figure {
@@ -32,7 +32,7 @@ func (r *Report) callsFigure(task string) doc.Figure {
 	var arms []results.Arm
 	r.eachComputed(task, func(b *infer.Block, row infer.Number) {
 		s := spot{b, row.Of, row.Tier, math.NaN(), r.successOf(b, row)}
-		if row.What = infer.Calls; s.success == nil {
+		if row.What = infer.Calls; s.success == nil || row.Of.Replaced() {
 			return
 		}
 		if n := r.Find(row); n != nil && infer.Or(n.Value) > 0 {

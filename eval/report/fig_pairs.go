@@ -35,14 +35,14 @@ func forestFigure(label string, rows []doc.ForestRow, least int) []template.HTML
 	return []template.HTML{doc.Forest(label, heads, func(v float64) string { return strings.TrimSuffix(words.Signed(v), ".0") }, rows)}
 }
 
-// forest draws all pairs of a block, over training seeds if there are several. Pairs with
-// a floor are left out: their large differences would compress all others.
+// forest draws all pairs of methods of a block, over training seeds if there are several.
+// Pairs with a floor are left out: their large differences would compress all others.
 func (r *Report) forest(b *infer.Block) []template.HTML {
 	var rows []doc.ForestRow
 	for _, n := range r.pairs(b) {
 		n = r.overSeeds(n)
 		switch {
-		case n.Of.Floor():
+		case n.Of.Floor() || n.Of.Replaced():
 		case n.Tier == infer.Mean:
 			row := r.forestRow(n, "mean of tiers")
 			row.Strong = true

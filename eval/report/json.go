@@ -99,7 +99,7 @@ func (r *Report) JSON() JSON {
 	}
 	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
 		s := n.How.(*infer.Score)
-		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, n.Value, n.SD, b.Settings, a.Variants, s.Note()})
+		out.Cells = append(out.Cells, JSONCell{b.Task, methodOf(a.Arm), a.Seed, b.Solver, t.Name, len(s.BySet), s.N, n.Value, n.SD, b.Settings, a.Variants, s.Note()})
 	})
 	r.eachPair(func(b *infer.Block, n *infer.Number) {
 		out.Paired = append(out.Paired, JSONPair{n.Of, n.Minus, n.Task, n.Solver, n.Tier, n.N, n.Value, n.Lo, n.Hi, n.P, n.Settings})
@@ -170,7 +170,7 @@ func (r *Report) jsonBytes() ([]byte, error) {
 // it was run.
 func (r *Report) eachScore(f func(*infer.Block, infer.Trained, infer.Tier, *infer.Number)) {
 	for _, b := range r.Blocks {
-		for _, a := range b.Arms {
+		for _, a := range b.Every() {
 			for _, t := range b.Tiers {
 				if n := r.Find(infer.Number{What: infer.Success, Place: b.Place.At(t.Name), Of: a.Arm, Seed: &a.Seed}); n != nil {
 					f(b, a, t, n)
@@ -178,6 +178,12 @@ func (r *Report) eachScore(f func(*infer.Block, infer.Trained, infer.Tier, *infe
 			}
 		}
 	}
+}
+
+// methodOf returns an arm's name without its variants.
+func methodOf(arm results.Arm) string {
+	arm.Variants = ""
+	return arm.String()
 }
 
 // eachPair calls f for every paired difference of the blocks.
@@ -213,7 +219,7 @@ func (r *Report) successRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
 	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
 		s := n.How.(*infer.Score)
-		rows = append(rows, []string{b.Task, b.Solver, a.Method, strconv.Itoa(a.Seed), t.Name, strconv.Itoa(t.Rollouts()), strconv.Itoa(len(s.BySet)), strconv.Itoa(s.N), strconv.Itoa(s.Hits),
+		rows = append(rows, []string{b.Task, b.Solver, methodOf(a.Arm), strconv.Itoa(a.Seed), t.Name, strconv.Itoa(t.Rollouts()), strconv.Itoa(len(s.BySet)), strconv.Itoa(s.N), strconv.Itoa(s.Hits),
 			doc.Exact(s.Mean), doc.Exact(s.SD), doc.Exact(s.Lo), doc.Exact(s.Hi), doc.Exact(s.PreSolved), doc.Exact(s.Fresh), b.Settings, a.Variants})
 	})
 	return rows
@@ -264,7 +270,7 @@ func (r *Report) episodeRows() [][]string {
 	for _, c := range placed {
 		s := c.Spec
 		for _, e := range c.Result.Rows {
-			rows = append(rows, []string{s.Task, c.Table, c.Arm.Method, strconv.Itoa(s.TrainSeed), s.Tier, s.Set, strconv.Itoa(e.Episode), strconv.Itoa(e.Trajectory), strconv.Itoa(e.Start),
+			rows = append(rows, []string{s.Task, c.Table, methodOf(c.Arm), strconv.Itoa(s.TrainSeed), s.Tier, s.Set, strconv.Itoa(e.Episode), strconv.Itoa(e.Trajectory), strconv.Itoa(e.Start),
 				bit[e.Success], strconv.Itoa(e.Steps), strconv.Itoa(e.Replans), strconv.Itoa(e.PredictorCalls), strconv.FormatUint(uint64(e.PlannerSeed), 10), bit[e.PreSolved],
 				strconv.Itoa(e.NaNCosts), doc.Exact(e.PlanCost), e.Diverged, c.ID, c.Settings.Name, c.Arm.Variants})
 		}

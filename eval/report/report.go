@@ -18,6 +18,7 @@
 //	latents.go    the geometry of latents, and predictions
 //	leverage.go   what weighs in the planning cost
 //	task.go       one task and solver in detail
+//	decompose.go  why planning succeeds or fails: searches with replaced components
 //	speed.go      what success on a task costs, and how soon it comes
 //	robust.go     what the paper does not say
 //	claims.go     the paper's claims; checks.go: the checks, and how numbers are computed

@@ -34,7 +34,8 @@ func (r *Report) equalTable(task string) doc.Table {
 func (r *Report) eachComputed(task string, f func(b *infer.Block, row infer.Number)) {
 	seen := map[string]bool{}
 	for _, b := range infer.MainBlocks(r.Blocks) {
-		for _, arm := range b.Names() {
+		for _, a := range b.Every() {
+			arm := a.Arm
 			for _, tier := range b.TierNames() {
 				if !arm.Plans() {
 					tier = ""

@@ -14,10 +14,11 @@ import (
 // palette returns the arms of a report in the order of their colours. The world models
 // of the table of methods are first, so that a method has the same colour in the reports of
 // all folders. Every other arm of this folder has its own colour after them, except for
-// the floors, which are grey.
+// the floors, which are grey, and for searches with replaced components, which have the
+// colour of their method. The one without a model is last.
 func palette(t *infer.Table) []results.Arm {
 	var arms []results.Arm
-	for _, name := range model.MethodNames(func(m model.Method) bool { return !m.Floor && !m.Policy }) {
+	for _, name := range model.MethodNames(func(m model.Method) bool { return m.HasModel() && !m.Floor && !m.Policy }) {
 		arms = append(arms, results.Arm{Method: name})
 	}
 	others := infer.ArmsOf(t.Blocks)
@@ -31,7 +32,12 @@ func palette(t *infer.Table) []results.Arm {
 		others = append(others, c.Arm)
 	}
 	slices.SortFunc(others, results.CompareArms)
-	return append(arms, slices.DeleteFunc(slices.Compact(others), func(a results.Arm) bool { return grey(a) || slices.Contains(arms, a) })...)
+	arms = append(arms, slices.DeleteFunc(slices.Compact(others), func(a results.Arm) bool { return grey(a) || a.Replaced() || slices.Contains(arms, a) })...)
+	oracle := results.Arm{Method: model.OracleState}
+	if slices.ContainsFunc(t.Blocks, func(b *infer.Block) bool { return len(b.SeedsOf(oracle)) > 0 }) {
+		arms = append(arms, oracle)
+	}
+	return arms
 }
 
 // grey reports whether an arm is a floor of the table of methods, without variants.
@@ -39,11 +45,15 @@ func grey(arm results.Arm) bool { return arm.Floor() && arm == results.Arm{Metho
 
 // mark returns the index of an arm's colour, or -1. It selects the shape of the arm's
 // marks too.
-func (r *Report) mark(arm results.Arm) int { return slices.Index(r.arms, arm) }
+func (r *Report) mark(arm results.Arm) int {
+	arm.Wrappers = ""
+	return slices.Index(r.arms, arm)
+}
 
 // class returns the CSS class of an arm, which has its colour: m-0, m-1, ..., m-random for
 // random actions, and m-floor for other floors.
 func (r *Report) class(arm results.Arm) string {
+	arm.Wrappers = ""
 	switch {
 	case grey(arm) && !arm.Plans():
 		return "m-random"

@@ -16,7 +16,7 @@ import (
 func (r *Report) folded() bool { return len(r.Blocks) > 1 }
 
 // tasks returns the details of each task: one section for each of its blocks, followed by
-// what success costs, the training curves, the analyses of its checkpoints, and an episode to watch.
+// why it comes about, what it costs, the training curves, the analyses of its checkpoints, and an episode to watch.
 func (r *Report) tasks() (out []doc.Section) {
 	for i, b := range r.Blocks {
 		if i == 0 || r.Blocks[i-1].Task != b.Task {
@@ -25,6 +25,7 @@ func (r *Report) tasks() (out []doc.Section) {
 		}
 		out = append(out, r.block(b)...)
 		if i == len(r.Blocks)-1 || r.Blocks[i+1].Task != b.Task {
+			out = append(out, r.decomposition(b.Task)...)
 			out = append(out, r.speed(b.Task)...)
 			out = append(out, r.curves(b.Task)...)
 			out = append(out, r.checkpoints(b.Task)...)

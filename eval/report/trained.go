@@ -84,7 +84,7 @@ func (r *Report) seen() string {
 	arms, order := map[string][]results.Arm{}, []string(nil)
 	for _, c := range r.Cells {
 		s := c.Spec
-		if s.Python != "" || s.Arm().Floor() {
+		if s.Python != "" || s.Arm().Floor() || s.Arm().Replaced() {
 			continue
 		}
 		text := "training saw nearly all of them (trained under paper: %s)"
