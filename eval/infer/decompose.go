@@ -178,7 +178,7 @@ func (c contrast) estimate(n *Number, how *Contrast, bySet [][]float64, last *ta
 			halves = append(halves, int(2*x))
 		}
 		if differing(halves) < fewPairs {
-			n.Notes = append(n.Notes, fmt.Sprintf("no interval, since the contrast is not 0 in less than %d episodes, or equal in all", fewPairs))
+			n.Notes = append(n.Notes, fmt.Sprintf("no interval, since fewer than %d episodes change, or all alike", fewPairs))
 			return
 		}
 		iv, how.Interval = stats.Bootstrap(bySet, rng.Stream("report decomposition")).Interval(0.95), Bootstrap

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -77,13 +78,7 @@ func planner(b *infer.Block) string {
 func (r *Report) crossedTable(b *infer.Block) doc.Table {
 	t := doc.Table{Anchor: anchorOf(b.Place) + "-decomposition", Head: []string{"Method", "Tier", "Dynamics"},
 		Caption: b.Title() + ": success (%) of searches with replaced dynamics or cost, with 95 % intervals, each on all of its episodes. The simulator executes every candidate; the cost is the squared distance from the goal in latents, in the state that a linear probe reads from latents, or in another metric."}
-	var costs []model.Replacement
-	for _, c := range append([]results.Arm{{}}, armsOf(b.Replaced)...) {
-		cost := c.Replacement()
-		if cost.Simulator = false; !slices.Contains(costs, cost) {
-			costs = append(costs, cost)
-		}
-	}
+	costs := costsOf(b)
 	for _, c := range costs {
 		t.Head = append(t.Head, costName(c))
 	}
@@ -108,6 +103,21 @@ func (r *Report) crossedTable(b *infer.Block) doc.Table {
 		}
 	}
 	return t
+}
+
+// costsOf returns the costs of a block's searches, each once.
+func costsOf(b *infer.Block) (costs []model.Replacement) {
+	order := []model.Metric{model.LatentDistance, model.ProbedState, model.StateDistance, model.WhitenedLatents, model.LeadingComponents}
+	for _, c := range append([]results.Arm{{}}, armsOf(b.Replaced)...) {
+		cost := c.Replacement()
+		if cost.Simulator = false; !slices.Contains(costs, cost) {
+			costs = append(costs, cost)
+		}
+	}
+	slices.SortFunc(costs, func(x, y model.Replacement) int {
+		return cmp.Or(slices.Index(order, x.Metric)-slices.Index(order, y.Metric), x.K-y.K)
+	})
+	return costs
 }
 
 // armsOf returns arms without their training seeds.
@@ -199,7 +209,7 @@ func sign(n *infer.Number) int {
 // changeOf says how success changes.
 func changeOf(n *infer.Number) string {
 	if sign(n) == 0 {
-		return fmt.Sprintf("the data show no change of success (%s, %s)", words.Signed(*n.Value), bounds(n))
+		return fmt.Sprintf("the data do not show that success changes (%s, %s)", words.Signed(*n.Value), bounds(n))
 	}
 	return fmt.Sprintf("success %s by %s points (%s)", map[int]string{1: "rises", -1: "falls"}[sign(n)], words.Points(math.Abs(*n.Value)), bounds(n))
 }

@@ -109,6 +109,21 @@ func Cells(t testing.TB, plans []Plan, edit func(*results.Cell)) []results.Cell 
 	return out
 }
 
+// Search returns an edit of cells for the plans of searches, whose Method is the name of an arm
+// such as probe@lewm, with a training seed. The oracle has neither seed nor weights.
+func Search(seed int) func(*results.Cell) {
+	return func(c *results.Cell) {
+		s := &c.Spec
+		if wrapper, method, wrapped := strings.Cut(s.Method, "@"); wrapped {
+			s.Wrapper, s.Method = wrapper, method
+		}
+		s.TrainSeed, s.Weights = seed, fmt.Sprintf("weights-of-%s-%d", s.Method, seed)
+		if s.Method == model.OracleState || s.Method == Random {
+			s.TrainSeed, s.Weights = 0, ""
+		}
+	}
+}
+
 // Run has the measured times of every cell of the folder.
 var Run = results.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
 
