@@ -255,6 +255,32 @@ func TestReplacedChangeNothing(t *testing.T) {
 	}
 }
 
+// The oracle has neither precision nor recipe nor other actions than the data set's. It belongs
+// to all blocks with its solver, in any order of the cells.
+func TestOracleJoinsAll(t *testing.T) {
+	cells := oracle(t, 9, 9)
+	for i := range cells {
+		cells[i].Spec.Precision = ""
+	}
+	for _, precision := range []string{"bf16", "fp32"} {
+		cells = append(cells, resultstest.Cells(t, []plan{p(lewm, "T3", 4, 4), p("oracle-probe@lewm", "T3", 7, 7)}, func(c *results.Cell) {
+			resultstest.Search(1)(c)
+			c.Spec.Precision, c.Spec.Recipe, c.Spec.Actions = precision, "recipe", "checkpoint"
+		})...)
+	}
+	for range 2 {
+		table := ofCells(t, cells)
+		if len(table.Blocks) != 2 {
+			t.Fatalf("%d blocks, want those of fp32 and bf16", len(table.Blocks))
+		}
+		for _, b := range table.Blocks {
+			near(t, b.Title(), *find(t, table, Number{What: EncodingEffect, Place: b.Place.At("T3"), Of: arm(lewm)}).Value, 20, 1e-9)
+			near(t, b.Title(), *find(t, table, Number{What: Diff, Place: b.Place.At("T3"), Of: arm(model.OracleState), Minus: arm(lewm)}).Value, 50, 1e-9)
+		}
+		slices.Reverse(cells)
+	}
+}
+
 // A folder of replaced searches alone has their numbers.
 func TestOnlyReplaced(t *testing.T) {
 	table := ofCells(t, slices.DeleteFunc(append(searches(t, 1, []int{4, 4}, []int{7, 7}, []int{5, 5}, []int{9, 9}), oracle(t, 9, 9)...), func(c results.Cell) bool { return c.Spec.Method == lewm && c.Spec.Wrapper == "" }))

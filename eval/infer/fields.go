@@ -80,7 +80,7 @@ var fields = slices.Concat([]field{
 	{name: "candidates", role: ofSettings, pair: true, plan: true, format: "%s candidates", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Candidates) }},
 	{name: "iterations", role: ofSettings, pair: true, plan: true, format: "%s iterations", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
 	{name: "elites", role: ofSettings, pair: true, plan: true, format: "%s elites", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Elites) }},
-	{name: "actions", role: ofSettings, plan: true, format: "actions scaled as the %s's", of: func(c results.Cell, _ results.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
+	{name: "actions", role: ofSettings, plan: true, format: "actions scaled as the %s's", of: scaling},
 	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},
 	{name: "trajectory", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Trajectory) }},
 	{name: "start", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Start) }},
@@ -110,6 +110,15 @@ func ungrouped(s results.Spec) string {
 
 // tier is the per function of settings that differ between tiers.
 func tier(s results.Spec) string { return s.Tier }
+
+// scaling returns whose actions the plans are scaled as. A search without a model, which has no
+// others than the data set's, is compared with all.
+func scaling(c results.Cell, _ results.Row) string {
+	if c.Spec.Weights == "" {
+		return ""
+	}
+	return cmp.Or(c.Spec.Actions, "data set")
+}
 
 // number formats a positive number; 0 means that there is none.
 func number(x float64) string {

@@ -138,7 +138,7 @@ func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.
 
 // split finds the distinct settings among the cells of one task and solver. It also
 // returns, by id, the settings that each cell belongs to: one, or all that agree with a
-// cell without an open setting.
+// cell without an open setting or without a model.
 //
 // The algorithm is greedy: it takes the cells one by one, adds each to the settings it
 // agrees with, and starts new settings if there are none.
@@ -146,11 +146,12 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	type said struct {
 		values
 		id, text, protocol string
+		untrained          bool // without a model, whose settings then are open
 	}
 	var order []said
 	for _, c := range cells {
 		v := valuesOf(c)
-		order = append(order, said{v, c.ID, v.text(), c.Spec.Protocol})
+		order = append(order, said{v, c.ID, v.text(), c.Spec.Protocol, c.Spec.Weights == ""})
 	}
 	// Cells with the most settings come first. The order is total, so the result does not
 	// depend on the order of the cells, and cells with few settings find all candidates.
@@ -161,7 +162,7 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	for i, c := range order {
 		// Cells with equal settings are neighbours, and share the result. A folder has
 		// thousands of cells and few settings.
-		if i > 0 && c.text == order[i-1].text {
+		if i > 0 && c.text == order[i-1].text && c.untrained == order[i-1].untrained {
 			of[c.id] = of[order[i-1].id]
 			continue
 		}
@@ -174,7 +175,9 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 				continue
 			}
 			if among := fitting(all, v.plain()); slices.ContainsFunc(among, func(s *Settings) bool { return s.value[k] != among[0].value[k] }) {
-				if open = open || f.open; !f.open {
+				if f.open || c.untrained && f.plan {
+					open = true
+				} else {
 					v[k] = unknown
 				}
 			}
