@@ -229,7 +229,7 @@ func (s *Selected) Predict() {
 func successes(task string, all []Candidate, cells []results.Cell) (map[string]float64, error) {
 	rates := map[string]map[string]float64{} // by weights, then by evaluation
 	for _, c := range cells {
-		if c.Spec.Task != task || !slices.ContainsFunc(all, func(o Candidate) bool { return o.Weights == c.Spec.Weights }) {
+		if c.Spec.Task != task || c.Spec.Arm().Replaced() || !slices.ContainsFunc(all, func(o Candidate) bool { return o.Weights == c.Spec.Weights }) {
 			continue
 		}
 		if rates[c.Spec.Weights] == nil {

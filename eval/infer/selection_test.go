@@ -162,7 +162,8 @@ func TestSelectionPredicts(t *testing.T) {
 }
 
 // Success is the mean over the evaluations that all checkpoints have, whatever their
-// method. Cells of other tasks, checkpoints and settings do not count.
+// method. Cells of other tasks, checkpoints and settings do not count, nor do those of searches
+// with replaced components.
 func TestSelectionSuccess(t *testing.T) {
 	cell := func(weights, method, task, tier string, budget, hits int) results.Cell {
 		c := results.Cell{Spec: results.Spec{Task: task, Method: method, Weights: weights, Solver: "cem", Tier: tier, Set: "s101", Rules: results.Rules{Budget: budget, Temperature: float64(len(method))}}}
@@ -174,6 +175,11 @@ func TestSelectionSuccess(t *testing.T) {
 	all := []Candidate{{Run: "a", Weights: "a"}, {Run: "b", Weights: "b"}, {Run: "c", Weights: "c"}}
 	cells := []results.Cell{cell("a", lewm, "tworoom", "T1", 50, 4), cell("a", lewm, "tworoom", "T5", 50, 2), cell("b", scale, "tworoom", "T5", 50, 1), cell("b", scale, "tworoom", "T1", 60, 4),
 		cell("b", scale, "reacher", "T1", 50, 4), cell("d", lewm, "tworoom", "T5", 50, 4)}
+	for _, weights := range []string{"a", "b"} {
+		probed := cell(weights, lewm, "tworoom", "T5", 50, 4)
+		probed.Spec.Wrapper = "probe"
+		cells = append(cells, probed)
+	}
 	got, err := successes("tworoom", all, cells)
 	if err != nil || len(got) != 2 || got["a"] != 50 || got["b"] != 25 { // T5 only
 		t.Errorf("%v, %v", got, err)
