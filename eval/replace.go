@@ -88,19 +88,28 @@ func (j Job) checkReplaced(a Agent) error {
 	if r.Simulator && j.Solver == results.Descent {
 		return fmt.Errorf("solver %s needs a gradient, which the simulator does not provide (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
 	}
-	width := info.Patches * info.Dim
-	need := min(max(fewFitRows, 2*width), fitRows)
-	if r.Metric == model.WhitenedLatents {
-		need = max(fewFitRows, 2*width)
-	}
-	if n := len(j.Data.trainingRows(fitRows)); r.OfLatents() && n < need {
-		return fmt.Errorf("%s is fitted to %d frames of training episodes, but latents of %d numbers need %d (hint: a larger data set; at most %d frames are used)", r, n, width, need, fitRows)
-	}
-	if r.K > width {
-		return fmt.Errorf("%s: the latents have %d numbers (hint: a smaller K)", r, width)
+	if err := CheckMetric(r, info, len(j.Data.trainingRows(fitRows))); err != nil {
+		return err
 	}
 	if r.Simulator {
 		return checkSnapshots(j.Task, j.Rules)
+	}
+	return nil
+}
+
+// CheckMetric returns an error if the latents of a model are too few or too wide for the
+// metric of a replacement. rows is the number of rows of training episodes.
+func CheckMetric(r model.Replacement, info model.Info, rows int) error {
+	width := info.Patches * info.Dim
+	need := max(fewFitRows, 2*width)
+	if r.Metric != model.WhitenedLatents {
+		need = min(need, fitRows)
+	}
+	switch {
+	case r.K > width:
+		return fmt.Errorf("%s: the latents have %d numbers (hint: a smaller K)", r, width)
+	case r.OfLatents() && min(rows, fitRows) < need:
+		return fmt.Errorf("%s is fitted to %d frames of training episodes, but latents of %d numbers need %d (hint: a larger data set; at most %d frames are used)", r, min(rows, fitRows), width, need, fitRows)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -207,7 +208,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 
 // filmOf returns the tier in the film's name. Random actions have no tier; their film
 // is named after the grid's first, to be found next to the films of the methods.
-func (s *Evaluate) filmOf() string { return s.w.Grid.Tiers[0].Name }
+func (s *Evaluate) filmOf() string { return cmp.Or(s.tier.Name, s.w.Grid.Tiers[0].Name) }
 
 // found implements Divisible. If the cells cannot be named yet, there are none.
 func (s *Evaluate) found(context.Context) (ids []string, err error) {

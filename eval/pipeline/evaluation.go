@@ -134,6 +134,7 @@ type Evaluated struct {
 // are listed in the result and do not end the run.
 func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err error) {
 	out = Evaluated{Cells: []Score{}, Failed: []string{}} // in JSON empty lists, never null
+	e = e.of(s)
 	defer Tidy(e.Out)
 	var cells []results.Cell
 	// The name of the evaluations in messages: as steps of a grid, but without a seed for
@@ -178,7 +179,7 @@ func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err erro
 
 // Verify evaluates up to n existing cells again and compares them; see eval.Verify.
 func (e Evaluation) Verify(ctx context.Context, s Subject, n int) (out []eval.Verdict, err error) {
-	err = e.each(ctx, s, false, func(_ results.Gate, jobs []eval.Evaluation) (err error) {
+	err = e.of(s).each(ctx, s, false, func(_ results.Gate, jobs []eval.Evaluation) (err error) {
 		var all []eval.Job
 		for _, j := range jobs {
 			all = append(all, j.Job)
@@ -187,6 +188,16 @@ func (e Evaluation) Verify(ctx context.Context, s Subject, n int) (out []eval.Ve
 		return err
 	})
 	return out, err
+}
+
+// of returns the evaluation with the tiers of a subject.
+func (e Evaluation) of(s Subject) Evaluation {
+	grid := Grid{Axes: e.Axes, TiersChosen: e.TiersChosen}
+	all := len(e.Tiers)
+	if e.Tiers = grid.tiers(model.Method{Replaced: s.Replaced}); len(e.Tiers) < all {
+		e.Listener.Note(leftOut(Label(e.Task, s.Arm).String(), all-len(e.Tiers)))
+	}
+	return e
 }
 
 // each opens the data set, runs the render gate, and calls do with the evaluations,
@@ -235,18 +246,13 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 		}
 		j.Temperature = c.Temperature
 	}
-	grid := Grid{Axes: e.Axes, TiersChosen: e.TiersChosen}
-	tiers := grid.tiers(model.Method{Replaced: s.Replaced})
-	if n := len(e.Tiers) - len(tiers); n > 0 {
-		e.Listener.Note(leftOut(Label(e.Task, s.Arm).String(), n))
-	}
 	// One evaluation per solver and tier, in the order of the flags.
 	var all []eval.Evaluation
 	for _, solver := range e.Solvers {
 		if solver == results.Descent && model.MethodOf(s.Method).NoGradient {
 			continue
 		}
-		for i, tier := range tiers {
+		for i, tier := range e.Tiers {
 			if run.Job, err = planning(j, solver, tier); err != nil {
 				return err
 			}

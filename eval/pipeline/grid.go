@@ -7,6 +7,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/envs"
+	"scalewm/eval"
 	"scalewm/eval/analysis"
 	"scalewm/eval/protocol"
 	"scalewm/model"
@@ -80,6 +81,11 @@ func (g *Grid) Check() error {
 	}
 	for _, t := range g.Tasks {
 		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // rows of the longest episode: the reset and all steps
+		for _, m := range g.Methods {
+			if len(t.Spec.Qs) == 0 && (m.Replaced.Metric == model.StateDistance || m.Replaced.Metric == model.ProbedState) {
+				return Requestf("%s: the task %s has no task state q (hint: leave the method out; a task of your own gives Spec.Qs)", m.Arm(), name)
+			}
+		}
 		if g.Data[name] != "" {
 			continue // the file decides: opening it returns the error
 		}
@@ -103,6 +109,11 @@ func (g *Grid) Check() error {
 			section, batch, info := f.Section, "train.batch", r.Model.Info()
 			if g.Preset.Models[section].Training().Batch > 0 {
 				batch = section + ".batch"
+			}
+			for _, wrapped := range g.Methods {
+				if err := eval.CheckMetric(wrapped.Replaced, info, (collected-collected/10)*rows); wrapped.Name == m.Name && err != nil {
+					return Requestf("%s: %w", wrapped.Arm(), err)
+				}
 			}
 			clip := info.ClipFrames() * info.FrameSkip
 			// A tenth of the episodes is held out. Episodes may be shorter, so this is an

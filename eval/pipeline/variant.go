@@ -111,11 +111,15 @@ func (g *Grid) tiers(m model.Method) []eval.Tier {
 	return slices.DeleteFunc(slices.Clone(g.Tiers), func(t eval.Tier) bool { return !slices.Contains(drawnTiers, t.Name) })
 }
 
-// WithoutTiers returns a line for each method that is not evaluated at all tiers of the grid.
+// WithoutTiers returns a line for each method that is not evaluated at all tiers or with all
+// solvers of the grid, since a component of its search is replaced.
 func (g *Grid) WithoutTiers() (gaps []string) {
 	for _, m := range g.Methods {
 		if n := len(g.Tiers) - len(g.tiers(m)); n > 0 {
 			gaps = append(gaps, leftOut(m.Arm(), n))
+		}
+		if m.Replaced.Simulator && slices.Contains(g.Solvers, results.Descent) {
+			gaps = append(gaps, fmt.Sprintf("%s: without %s, for which the simulator has no gradient", m.Arm(), results.Descent))
 		}
 	}
 	return gaps
