@@ -28,12 +28,21 @@ const (
 	AcrossSteps   = "across steps"   // steps of a training
 )
 
-// predictive says, by task and kind, whether a measure was found to predict success
-// (docs/select.md). Tasks that are not listed are untested.
-var predictive = map[string]map[string]bool{
-	"tworoom":   {WithinMethods: true, AcrossMethods: true, AcrossSteps: true},
-	"reacher":   {WithinMethods: true, AcrossMethods: true, AcrossSteps: true},
-	"pointmaze": {WithinMethods: false, AcrossMethods: false, AcrossSteps: false},
+// predictive lists, by task and kind, the measures that were found to predict success: the
+// 95 % interval of their correlation is above 0 (docs/notes/replaced.md#measures). Tasks that
+// are not listed are untested.
+var predictive = map[string]map[string][]string{
+	"tworoom": {
+		AcrossMethods: {"rollout_error", "over_shuffled", "probe_r2", "alignment"},
+		AcrossSteps:   {"rollout_error", "over_copy_last", "over_shuffled", "next_rank", "probe_r2", "alignment", "sigreg", "effective_rank"},
+	},
+	"pointmaze": {
+		AcrossSteps: {"rollout_error", "over_copy_last", "over_shuffled", "next_rank", "probe_r2", "sigreg", "effective_rank"},
+	},
+	"reacher": {
+		AcrossMethods: {"next_rank", "probe_r2"},
+		AcrossSteps:   {"rollout_error", "over_copy_last", "over_shuffled", "next_rank", "action_sensitivity", "probe_r2", "alignment", "sigreg", "effective_rank"},
+	},
 }
 
 // Candidate is a checkpoint of a selection.
@@ -100,10 +109,13 @@ func (s Selected) recommend(m results.SelectionMeasure) (best bool, reason strin
 		return false, fmt.Sprintf("%s with a value of %s: there is nothing to compare", words.Count(len(ranked), "checkpoint"), m.Name)
 	}
 	kind := kindOf(ranked)
-	works, tested := predictive[s.Task][kind]
+	found, tested := predictive[s.Task]
+	works := found[kind]
 	switch {
-	case tested && !works:
+	case tested && len(works) == 0:
 		return false, fmt.Sprintf("on %s no measure was found to predict success %s", s.Task, kind)
+	case tested && !slices.Contains(works, m.Name):
+		return false, fmt.Sprintf("on %s %s was not found to predict success %s (--measure: %s)", s.Task, m.Name, kind, words.Listing(works))
 	case m.Of == nil:
 		return false, fmt.Sprintf("%s has no interval over episodes, so that differences cannot be told from noise", m.Name)
 	}

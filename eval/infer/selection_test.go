@@ -61,7 +61,7 @@ func TestSelectionRanks(t *testing.T) {
 	m := measureNamed(t, DefaultMeasure)
 	broken := Candidate{Run: "broken", Method: arm(lewm), Missing: "it collapsed"}
 	broken.Add(nil)
-	good, equal, bad := candidate("good", 1, 9, .1, .11, .12, .13), candidate("equal", 2, 9, .13, .12, .11, .1), candidate("bad", 3, 9, .5, .52, .54, .56)
+	good, equal, bad := candidate("good", 1, 9, .1, .11, .12, .13), candidate("equal", 1, 8, .13, .12, .11, .1), candidate("bad", 1, 7, .5, .52, .54, .56)
 	s := Rank("tworoom", []Candidate{broken, bad, equal, good}, m)
 	var order []string
 	for _, c := range s.Ranking {
@@ -74,7 +74,8 @@ func TestSelectionRanks(t *testing.T) {
 	other.Method = arm(scale)
 	seen := good
 	seen.Seen = true
-	same := candidate("same", 1, 9, 2, 2.1, 2.2, 2.3)
+	same := candidate("same", 1, 8, 2, 2.1, 2.2, 2.3)
+	seed := candidate("seed", 2, 9, .5, .52, .54, .56)
 	for name, c := range map[string]struct {
 		task string
 		all  []Candidate
@@ -87,9 +88,10 @@ func TestSelectionRanks(t *testing.T) {
 		"tied":            {"tworoom", []Candidate{bad, equal, good}, DefaultMeasure, "", "equal is the best by rollout_error, but its difference from good is within"},
 		"twice":           {"tworoom", []Candidate{good, good}, DefaultMeasure, "", "difference from good"},
 		"no interval":     {"tworoom", []Candidate{{Run: "a", Measures: map[string]results.Number{"probe_r2": .9}}, {Run: "b", Measures: map[string]results.Number{"probe_r2": .1}}}, "probe_r2", "", "probe_r2 has no interval"},
-		"not predictive":  {"pointmaze", []Candidate{bad, good}, DefaultMeasure, "", "on pointmaze no measure was found to predict success within methods"},
+		"not predictive":  {"pointmaze", []Candidate{seed, good}, DefaultMeasure, "", "on pointmaze no measure was found to predict success within methods"},
 		"between methods": {"pointmaze", []Candidate{bad, other}, DefaultMeasure, "", "success across methods"},
-		"between steps":   {"pointmaze", []Candidate{candidate("later", 3, 10, 1, 1, 1, 1), bad}, DefaultMeasure, "", "success across steps"},
+		"between steps":   {"pointmaze", []Candidate{bad, good}, DefaultMeasure, "good", "the best by rollout_error"},
+		"other measures":  {"reacher", []Candidate{bad, other}, DefaultMeasure, "", "on reacher rollout_error was not found to predict success across methods (--measure: next_rank and probe_r2)"},
 		"untested":        {"cube", []Candidate{bad, good}, DefaultMeasure, "good", "untested on this task"},
 		"seen":            {"tworoom", []Candidate{bad, seen}, DefaultMeasure, "good", "its training has seen these rows"},
 		"useless":         {"tworoom", []Candidate{candidate("worse", 1, 9, 9, 9.1, 9.2, 9.3), same}, DefaultMeasure, "same", "no better than the last latent"},
