@@ -83,8 +83,10 @@ func (j Job) checkReplaced(a Agent) error {
 	if r.Simulator && j.Solver == results.Descent {
 		return fmt.Errorf("solver %s needs a gradient, which the simulator does not provide (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
 	}
-	if err := CheckMetric(r, info, len(j.Data.trainingRows(fitRows))); err != nil {
-		return err
+	if r.OfLatents() {
+		if err := CheckMetric(r, info, len(j.Data.trainingRows(fitRows))); err != nil {
+			return err
+		}
 	}
 	if r.Simulator {
 		return checkSnapshots(j.Task, j.Rules)

@@ -64,11 +64,7 @@ func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
 		first = append(first, at(i, 0)...)
 	}
 	for h := 1; h <= c.blocks; h++ {
-		own, err := model.Predict(j.world, first, c.actions(h, 0), h)
-		if err != nil {
-			return nil, err
-		}
-		others, err := model.Predict(j.world, first, c.actions(h, 1), h)
+		own, others, err := c.predict(j.world, first, h)
 		if err != nil {
 			return nil, err
 		}
@@ -178,6 +174,15 @@ func (c *clips) read(j eval.Job, width int) error {
 		c.z = append(c.z, actions...)
 	}
 	return nil
+}
+
+// predict predicts the latents h blocks ahead of the clips' first ones: with their own
+// actions, and with those of the next clip.
+func (c clips) predict(w model.World, first []float32, h int) (own, others []float32, err error) {
+	if own, err = model.Predict(w, first, c.actions(h, 0), h); err == nil {
+		others, err = model.Predict(w, first, c.actions(h, 1), h)
+	}
+	return own, others, err
 }
 
 // actions returns the first h blocks of actions for each clip, n x h*A. Clip i gets

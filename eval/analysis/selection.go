@@ -98,11 +98,7 @@ func (j measurement) predicted(ctx context.Context, c clips) (*results.Selection
 		first = append(first, at(i, 0)...)
 	}
 	for h := 1; h <= c.blocks; h++ {
-		own, err := model.Predict(j.world, first, c.actions(h, 0), h)
-		if err != nil {
-			return nil, err
-		}
-		others, err := model.Predict(j.world, first, c.actions(h, 1), h)
+		own, others, err := c.predict(j.world, first, h)
 		if err != nil {
 			return nil, err
 		}

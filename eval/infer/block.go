@@ -204,10 +204,10 @@ func (b *Block) TierNames() (tiers []string) {
 func (b *Block) Averaged() []string { return Averaged(b.TierNames()) }
 
 // Names returns the block's arms, each once, in the order of tables.
-func (b *Block) Names() []results.Arm { return namesOf(b.Arms) }
+func (b *Block) Names() []results.Arm { return NamesOf(b.Arms) }
 
-// namesOf returns arms without their training seeds, each once.
-func namesOf(of []Trained) (out []results.Arm) {
+// NamesOf returns arms without their training seeds, each once.
+func NamesOf(of []Trained) (out []results.Arm) {
 	for _, a := range of {
 		if !slices.Contains(out, a.Arm) {
 			out = append(out, a.Arm)
@@ -250,7 +250,7 @@ func (b *Block) Label(a Trained) string {
 // success adds the success rates of a block's arms, at each tier and averaged over
 // tiers: one number for each training seed and, if an arm has several, their mean.
 func (t *Table) success(b *Block) {
-	for _, arm := range namesOf(b.Every()) {
+	for _, arm := range NamesOf(b.Every()) {
 		several := len(b.SeedsOf(arm)) > 1
 		for _, a := range b.Every() {
 			if a.Arm == arm {
@@ -422,7 +422,7 @@ func (b *Block) pair(o Options) {
 		b.Baseline, _ = baselineOf(b.Names(), "") // without a name there is no error
 	}
 	b.sides = map[results.Arm]*Side{}
-	for _, a := range namesOf(b.Every()) {
+	for _, a := range NamesOf(b.Every()) {
 		b.sides[a] = &Side{Name: a.String()}
 	}
 	for p, c := range b.cells {
@@ -431,7 +431,7 @@ func (b *Block) pair(o Options) {
 			b.sides[p.arm].Add(c)
 		}
 	}
-	for _, x := range namesOf(b.Every()) {
+	for _, x := range NamesOf(b.Every()) {
 		for _, y := range b.against(x) {
 			c := Compare(b.sides[x], b.sides[y], o)
 			c.Task, c.Of, c.Minus = b.Task, x, y

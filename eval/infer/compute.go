@@ -34,7 +34,7 @@ const (
 // compute adds the numbers about compute and speed of a block's arms. Other programs do
 // not say what theirs computed.
 func (t *Table) compute(b *Block) {
-	for _, arm := range namesOf(b.Every()) {
+	for _, arm := range NamesOf(b.Every()) {
 		if b.foreign[arm] {
 			continue
 		}

@@ -108,7 +108,7 @@ func (r *Report) crossedTable(b *infer.Block) doc.Table {
 // costsOf returns the costs of a block's searches, each once.
 func costsOf(b *infer.Block) (costs []model.Replacement) {
 	order := []model.Metric{model.LatentDistance, model.ProbedState, model.StateDistance, model.WhitenedLatents, model.LeadingComponents}
-	for _, c := range append([]results.Arm{{}}, armsOf(b.Replaced)...) {
+	for _, c := range append([]results.Arm{{}}, infer.NamesOf(b.Replaced)...) {
 		cost := c.Replacement()
 		if cost.Simulator = false; !slices.Contains(costs, cost) {
 			costs = append(costs, cost)
@@ -118,14 +118,6 @@ func costsOf(b *infer.Block) (costs []model.Replacement) {
 		return cmp.Or(slices.Index(order, x.Metric)-slices.Index(order, y.Metric), x.K-y.K)
 	})
 	return costs
-}
-
-// armsOf returns arms without their training seeds.
-func armsOf(of []infer.Trained) (out []results.Arm) {
-	for _, a := range of {
-		out = append(out, a.Arm)
-	}
-	return out
 }
 
 // costName names a cost for readers.
@@ -145,7 +137,7 @@ func costName(r model.Replacement) string {
 
 // successWith returns the success of an arm's search with components replaced, or nil.
 func (r *Report) successWith(b *infer.Block, arm results.Arm, of model.Replacement, tier string) *infer.Number {
-	for _, a := range append([]results.Arm{arm}, armsOf(b.Replaced)...) {
+	for _, a := range append([]results.Arm{arm}, infer.NamesOf(b.Replaced)...) {
 		if a == infer.ReplacedIn(arm, of) && a.Replacement() == of {
 			return r.Success(b, a, tier)
 		}
