@@ -72,8 +72,11 @@ func (j Job) eachSet(do func(i int)) {
 }
 
 // setsPerBatch returns how many sets fill one planning batch. Random actions have no
-// batch, so all of their sets run together.
+// batch, so all of their sets run together. In an outside world each set runs alone.
 func (j Job) setsPerBatch(a Agent) int {
+	if j.Outside != nil { // each episode has a copy of the world
+		return 1
+	}
 	if !j.Arm.Plans() {
 		return len(j.Sets)
 	}

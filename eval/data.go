@@ -22,6 +22,7 @@ type Data struct {
 	rules       results.Rules
 	task        envs.Task
 	columns     []string // the task's state, goal and factor columns that the file has
+	outside     *World   // simulates the task; nil: its own simulator
 	heldOut     []int    // sorted indices of the episodes to draw starts from; nil: all
 	state       func() (scaledQ, error)
 }
@@ -29,7 +30,13 @@ type Data struct {
 // NewData opens src for evaluations under the given rules. It returns an error if src
 // is not a recording of the task with frames, or lacks its state or goal columns.
 func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, error) {
-	d := &Data{Source: src, task: task, rules: rules}
+	return NewWorldData(src, task, rules, nil)
+}
+
+// NewWorldData is NewData for evaluations in an outside world, or in the task's own
+// simulator if it is nil.
+func NewWorldData(src dataset.Source, task envs.Task, rules results.Rules, outside *World) (*Data, error) {
+	d := &Data{Source: src, task: task, rules: rules, outside: outside}
 	d.state = sync.OnceValues(d.readState)
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("evaluating %s on this data set: %w", task.Spec.Name, err)
@@ -67,12 +74,18 @@ func (d *Data) HeldOut() []int { return d.heldOut }
 // state.
 func (d *Data) check() error {
 	spec := d.task.Spec
+	// Without a simulator no state is ever set, so that no column is needed. An outside world
+	// says in the replay gate whether it is the recorded one.
+	if d.outside != nil {
+		if err := d.outside.checkRules(d.rules); err != nil {
+			return err
+		}
+	}
+	if d.task.New == nil {
+		return dataset.CheckTask(d.Source, dataset.NoTask, spec.ID, spec.ActionDim)
+	}
 	if err := dataset.CheckTask(d.Source, spec.Name, spec.ID, spec.ActionDim); err != nil {
 		return err
-	}
-	// Without a simulator no state is ever set, so that no column is needed.
-	if d.task.New == nil {
-		return nil
 	}
 	has := func(names []string) (found bool) {
 		for _, c := range d.Columns() {
@@ -201,13 +214,5 @@ func (d *Data) renderError(e envs.Env, s Start) (float64, error) {
 	if err := d.Frame(d.fileRow(s), stored); err != nil {
 		return 0, fmt.Errorf("reading the frame of row %d: %w", d.fileRow(s), err)
 	}
-	sum := 0
-	for i, v := range ours {
-		if v > stored[i] {
-			sum += int(v - stored[i])
-		} else {
-			sum += int(stored[i] - v)
-		}
-	}
-	return float64(sum) / float64(len(ours)), nil
+	return meanDifference(ours, stored), nil
 }

@@ -109,26 +109,31 @@ func (d *Data) filter(t table, candidates []int, f clear.Filters) ([]int, error)
 // plan. It draws a permutation of the candidates and takes the first n that are unsolved, so
 // that the result depends on the seed and the data alone.
 func (d *Data) firstUnsolved(t table, candidates []int, n int, seed uint64) ([]Start, error) {
-	e, err := d.world()
+	solved, done, err := d.solver()
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close()
+	defer done()
 	if d.rules.Full().Pool == results.MinusOnePool {
 		candidates = candidates[:max(len(candidates)-1, 0)]
 	}
 	var out []Start
-	for _, row := range starts.Order(candidates, seed) {
+	for rows := range slices.Chunk(starts.Order(candidates, seed), max(n, 1)) {
 		if len(out) == n {
 			break
 		}
-		s := t.at(row)
-		_, solved, err := d.begin(e, s, d.task.Spec.Name, "strict")
+		some := make([]Start, len(rows))
+		for i, row := range rows {
+			some[i] = t.at(row)
+		}
+		met, err := solved(some, n-len(out))
 		if err != nil {
 			return nil, err
 		}
-		if !solved {
-			out = append(out, s)
+		for i, is := range met {
+			if !is && len(out) < n {
+				out = append(out, some[i])
+			}
 		}
 	}
 	if len(out) < n {
@@ -136,6 +141,51 @@ func (d *Data) firstUnsolved(t table, candidates []int, n int, seed uint64) ([]S
 	}
 	slices.SortFunc(out, func(a, b Start) int { return d.fileRow(a) - d.fileRow(b) })
 	return out, nil
+}
+
+// solver returns a function that says of starts, in order, whether they meet their goals
+// already, until it has found n that do not. The caller calls done.
+func (d *Data) solver() (solved func(list []Start, n int) ([]bool, error), done func(), err error) {
+	if w := d.outside; w != nil {
+		if !w.Judges {
+			return nil, nil, fmt.Errorf("the protocol leaves out starts that meet their goal already, and the world says so only after a step (hint: success=, a function success(env, goal), or protocol=\"paper\")")
+		}
+		return func(list []Start, _ int) ([]bool, error) {
+			var out []bool
+			for some := range slices.Chunk(list, copiesAtOnce) {
+				numbers := make([]int, len(some))
+				for i := range numbers {
+					numbers[i] = i
+				}
+				met, err := d.beginWorld(w, numbers, some)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, met...)
+			}
+			return out, nil
+		}, func() {}, nil
+	}
+	e, err := d.world()
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(list []Start, n int) (out []bool, err error) {
+		for _, s := range list {
+			if n == 0 {
+				break
+			}
+			_, is, err := d.begin(e, s, d.task.Spec.Name, "strict")
+			if err != nil {
+				return nil, err
+			}
+			if !is {
+				n--
+			}
+			out = append(out, is)
+		}
+		return out, nil
+	}, func() { e.Close() }, nil
 }
 
 // manifestSet returns the starts of a manifest of CLEAR-LeWM. It returns an error if the

@@ -158,6 +158,8 @@ type Job struct {
 	Task envs.Task
 	Data *Data
 	Arm  Arm
+	// Outside simulates the task if it is not nil, instead of Task.New.
+	Outside *World
 	results.Rules
 	Solver   string // one of Solvers; random actions and policies ignore it
 	Tier     Tier   // the result of Tier.For the solver
@@ -185,6 +187,9 @@ func (j Job) Spec(i int) results.Spec {
 	s.Wrapper = a.Replaced.String()
 	if a.Weights == "" { // no GEMM
 		s.Precision = ""
+	}
+	if w := j.Outside; w != nil {
+		s.World, s.WorldHash, s.Nondeterministic = w.ID, w.Hash, w.Nondeterministic
 	}
 	s.Pool, s.Manifest, s.OtherData = set.Pool, set.Manifest, set.OtherData
 	mark := ""
@@ -236,6 +241,10 @@ func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	switch {
 	case j.Arm.Weights == "":
 		m = data
+	case j.Outside != nil && !j.Data.recorded() && len(own.Mean) == 0:
+		return m, "", errors.New("the model does not say how its actions were scaled, and there is no data set that would (hint: actions=(mean, deviation))")
+	case j.Outside != nil && !j.Data.recorded():
+		m = own
 	case len(own.Mean) == 0 && byTraining:
 		return m, "", fmt.Errorf("the checkpoint does not say how its actions were scaled, which --protocol %s needs (hint: --protocol paper scales them as the data set's are)", j.Protocol)
 	case len(own.Mean) == 0:
@@ -332,7 +341,11 @@ func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
 // data set or protocol. It compares the model's geometry with the task's actions. If
 // the protocol demands held-out starts, it compares what the training has seen too.
 func (j Job) Check(a Agent) error {
-	if err := checkJudge(j.Task, j.Rules); err != nil {
+	if j.Outside != nil {
+		if err := j.checkWorld(); err != nil {
+			return err
+		}
+	} else if err := checkJudge(j.Task, j.Rules); err != nil {
 		return err
 	}
 	if !j.Arm.Plans() {

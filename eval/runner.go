@@ -36,6 +36,8 @@ type episode struct {
 	world      envs.Snapshot // the simulator's state between two plans; nil before the first
 	blind      bool          // no cost of the last plan's final iteration was finite
 	done       bool          // succeeded, diverged or used up its budget
+	slot       int           // of its copy of an outside world
+	pictures   [2][]byte     // of start and goal in an outside world without a data set; nil once they are read
 }
 
 // worker holds what one simulating goroutine uses exclusively: simulators and their
@@ -44,6 +46,8 @@ type worker struct {
 	envs.Env
 	resizer *dataset.Resizer // from the stored to the model's frame size; nil without a model
 	px      []byte           // one frame at its stored size
+	// fromWorld scales frames of an outside world to their stored size; nil if they have it.
+	fromWorld *dataset.Resizer
 }
 
 // runner runs the episodes of one job. All episodes of all sets advance together: a
@@ -63,6 +67,8 @@ type runner struct {
 	// watch, if not nil, is called with the world after its reset (step 0) and after each
 	// step.
 	watch func(step int, e envs.Env) error
+	// film, if not nil, is called with each frame of an outside world instead.
+	film func(px []byte)
 
 	// Measured for the run files; no result depends on them.
 	began      time.Time
@@ -81,20 +87,27 @@ func newRunner(ctx context.Context, j Job, a Agent) (*runner, error) {
 			r.episodes = append(r.episodes, r.newEpisode(i, k, s))
 		}
 	}
+	edge := j.frameSize()
 	for range min(max(j.Workers, 1), len(r.episodes)) {
-		e, err := newWorld(j.Task, j.Rules)
-		if err != nil {
-			r.close()
-			return nil, err
+		w := &worker{px: make([]byte, edge*edge*3)}
+		if j.Outside == nil {
+			e, err := newWorld(j.Task, j.Rules)
+			if err != nil {
+				r.close()
+				return nil, err
+			}
+			w.Env = e
+		} else if j.Outside.FrameSize != edge {
+			w.fromWorld = dataset.NewResizer(j.Outside.FrameSize, edge)
 		}
-		r.workers = append(r.workers, &worker{Env: e, px: make([]byte, envs.FrameBytes)})
+		r.workers = append(r.workers, w)
 	}
 	if !j.Arm.Plans() {
 		return r, nil
 	}
 	if size := a.Model().Info().FrameSize; size > 0 {
 		for _, w := range r.workers {
-			w.resizer = dataset.NewResizer(envs.FrameSize, size)
+			w.resizer = dataset.NewResizer(edge, size)
 		}
 	}
 	var err error
@@ -119,7 +132,9 @@ func (r *runner) newEpisode(set, index int, s Start) *episode {
 
 func (r *runner) close() {
 	for _, w := range r.workers {
-		w.Close()
+		if w.Env != nil {
+			w.Close()
+		}
 	}
 	if r.planner != nil {
 		r.planner.free()
@@ -130,18 +145,30 @@ func (r *runner) close() {
 // used up its budget. Finished episodes leave the batch. Random actions need one pass
 // over the entire budget.
 func (r *runner) run(ctx context.Context) error {
-	if r.planner != nil {
-		if err := r.begin(ctx, r.live()); err != nil {
+	for _, chunk := range r.chunks() {
+		if err := r.runChunk(ctx, chunk); err != nil {
 			return err
 		}
 	}
-	for live := r.live(); len(live) > 0; live = r.live() {
+	return r.checkEnded()
+}
+
+// runChunk runs episodes together.
+func (r *runner) runChunk(ctx context.Context, eps []*episode) error {
+	if err := r.begin(ctx, eps); err != nil {
+		return err
+	}
+	for live := eps; len(live) > 0; live = unfinished(live) {
 		if r.planner != nil {
 			if err := r.plan(ctx, live); err != nil {
 				return err
 			}
 		}
-		if err := r.simulate(ctx, live); err != nil {
+		simulate := r.simulate
+		if r.Outside != nil {
+			simulate = r.simulateWorld
+		}
+		if err := simulate(ctx, live); err != nil {
 			return err
 		}
 		r.report(live[0].step)
@@ -149,21 +176,15 @@ func (r *runner) run(ctx context.Context) error {
 	return nil
 }
 
-// live returns the episodes that are not done, in order.
-func (r *runner) live() []*episode {
-	var out []*episode
-	for _, ep := range r.episodes {
-		if !ep.done {
-			out = append(out, ep)
-		}
-	}
-	return out
+// unfinished returns the episodes that are not done, in order.
+func unfinished(eps []*episode) []*episode {
+	return slices.DeleteFunc(slices.Clone(eps), func(ep *episode) bool { return ep.done })
 }
 
 // report reports the number of finished episodes after the given number of steps.
 func (r *runner) report(steps int) {
 	if r.Progress != nil {
-		r.Progress(int64(len(r.episodes)-len(r.live())), int64(len(r.episodes)), fmt.Sprintf("%s %s %d steps", r.Arm.Method, r.Tier.Name, steps))
+		r.Progress(int64(len(r.episodes)-len(unfinished(r.episodes))), int64(len(r.episodes)), fmt.Sprintf("%s %s %d steps", r.Arm.Method, r.Tier.Name, steps))
 	}
 }
 
@@ -199,30 +220,55 @@ func (r *runner) plan(ctx context.Context, live []*episode) error {
 // nothing about the model. Single episodes without a finite cost are only counted, in
 // NaNCosts.
 func (r *runner) checkCosts(live []*episode) error {
-	finiteCost := make([]bool, len(r.Sets))
+	finiteCost := map[int]bool{}
 	for _, ep := range live {
 		finiteCost[ep.set] = finiteCost[ep.set] || !ep.blind
 	}
-	if i := slices.Index(finiteCost, false); i >= 0 {
+	for i, set := range r.Sets {
+		if finite, live := finiteCost[i]; finite || !live {
+			continue
+		}
 		return fmt.Errorf("planning with %s at tier %s on set %s: no cost that the model gave is finite, so that noise alone would choose the actions (hint: its training diverged or its weights are damaged; look at its metrics.jsonl, or encode a few frames with it)",
-			r.Solver, r.Tier.Name, r.Sets[i].Name)
+			r.Solver, r.Tier.Name, set.Name)
 	}
 	return nil
 }
 
-// begin loads the frames of start and goal at the model's size and lets the planner
-// prepare the episodes. It then drops the goal frames if the planner needs only their
+// begin enters an outside world, loads the frames of start and goal at the model's size and
+// lets the planner prepare the episodes. It then drops the goal frames if the planner needs only their
 // latents: hundreds of episodes would hold them for the rest of the job.
 func (r *runner) begin(ctx context.Context, live []*episode) error {
+	size := 0
+	if r.planner != nil {
+		size = r.agent.Model().Info().FrameBytes()
+	}
+	for _, ep := range live {
+		ep.frame, ep.goalFrame = make([]byte, size), make([]byte, size)
+	}
+	if r.Outside != nil {
+		if err := r.enterWorld(ctx, live); err != nil {
+			return err
+		}
+	}
+	if r.planner == nil {
+		return nil
+	}
 	began := time.Now()
 	defer func() { r.loading += time.Since(began) }()
-	size := r.agent.Model().Info().FrameBytes()
 	if size == 0 { // no frame is encoded
 		return r.planner.begin(ctx, live)
 	}
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
-		both := [][]byte{make([]byte, size), make([]byte, size)}
-		ep.frame, ep.goalFrame = both[0], both[1]
+		both := [][]byte{ep.frame, ep.goalFrame}
+		switch {
+		case ep.pictures[0] != nil:
+			w.resizeWorld(both[0], ep.pictures[0])
+			w.resizeWorld(both[1], ep.pictures[1])
+			ep.pictures = [2][]byte{}
+			return nil
+		case r.Outside != nil && r.Full().Frames == results.Drawn: // enterWorld drew them
+			return nil
+		}
 		return r.Data.frames(w, ep.start, func(i int, px []byte) { w.resizer.Resize(both[i], px) }, r.ids(ep)...)
 	})
 	if err != nil {
@@ -334,7 +380,7 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode) error
 				return fmt.Errorf("judging step %d: %w", ep.step, err)
 			}
 		}
-		if met && r.counts(ep, k == steps-1) {
+		if met && r.counts(ep, ep.step, k == steps-1) {
 			ep.result.Success, ep.result.Steps, ep.done = true, ep.step, true
 			return nil
 		}
@@ -343,15 +389,15 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode) error
 	return nil
 }
 
-// counts reports whether meeting the goal after the episode's current step is a success.
+// counts reports whether meeting the goal after a step of an episode, from 1, is a success.
 // last says that it is the last step of its plan. Random actions have the plans of a
 // search.
-func (r *runner) counts(ep *episode, last bool) bool {
+func (r *runner) counts(ep *episode, step int, last bool) bool {
 	switch r.Success {
 	case results.SuccessLast:
-		return ep.step == r.Budget
+		return step == r.Budget
 	case results.SuccessPlan:
-		return last || ep.policy != nil && ep.step%(r.Executed()*r.Steps()) == 0
+		return last || r.planner == nil && step%(r.Executed()*r.Steps()) == 0
 	}
 	return true
 }
@@ -387,6 +433,9 @@ func (r *runner) setResults() []SetResult {
 		out[ep.set].Result.Rows = append(out[ep.set].Result.Rows, ep.result)
 	}
 	for i := range out {
+		if r.Outside != nil {
+			out[i].Result.Replayed = &r.Outside.Replayed
+		}
 		if r.planner != nil {
 			out[i].Result.Device = r.agent.Model().Device().Kind().String()
 		}
@@ -403,6 +452,9 @@ func (r *runner) times(share float64) results.Run {
 		Simulate: share * r.simulating.Seconds(),
 		Render:   share * time.Duration(r.rendering.Load()).Seconds(),
 		Episode:  time.Since(r.began).Seconds() / float64(len(r.episodes)),
+	}
+	if r.Outside != nil {
+		run.Packages = r.Outside.Versions
 	}
 	if r.planner != nil {
 		encoding, planning := r.planner.spent()

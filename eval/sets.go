@@ -35,6 +35,7 @@ type Set struct {
 	Manifest  string
 	Text      []byte
 	OtherData bool
+	Seeded    []Seeded // of a set without a data set, one for each start; else nil
 }
 
 // newSet returns a set with its fingerprint: the first 12 hex digits of the SHA-256

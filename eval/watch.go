@@ -9,6 +9,7 @@ import (
 	"image/gif"
 	"io"
 
+	"scalewm/dataset"
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval/results"
@@ -37,6 +38,9 @@ func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 	defer r.close()
 	r.episodes = r.episodes[index : index+1]
 	ep := r.episodes[0]
+	if j.Outside != nil {
+		return r.watchWorld(ctx, ep)
+	}
 	goal := make([]byte, envs.FrameBytes)
 	film := Film{Side: [][]byte{goal}}
 	if err := j.Data.frames(r.workers[0], ep.start, func(_ int, px []byte) { copy(goal, px) }, r.ids(ep)...); err != nil {
@@ -49,6 +53,35 @@ func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
 	}
 	if err := r.run(ctx); err != nil {
 		return Film{}, fmt.Errorf("watching episode %d of %s: %w", index, j.Arm.Method, err)
+	}
+	film.Result = ep.result
+	return film, nil
+}
+
+// watchWorld is Watch in an outside world, whose frames have any size.
+func (r *runner) watchWorld(ctx context.Context, ep *episode) (film Film, err error) {
+	edge := r.frameSize()
+	goal := make([]byte, edge*edge*3)
+	if r.Data.recorded() {
+		err = r.Data.Frame(r.Data.fileRow(ep.start)+r.Data.rules.GoalOffset, goal)
+	} else {
+		var b Begun
+		if b, err = r.Outside.Reset([]int{0}, []int{r.Sets[ep.set].Seeded[ep.index].Seed}); err == nil {
+			goal = b.Goals
+		}
+	}
+	if err != nil {
+		return film, fmt.Errorf("goal frame of episode %d: %w", ep.index, err)
+	}
+	scaled := func(px []byte, edge int) []byte {
+		out := make([]byte, envs.FrameBytes)
+		dataset.NewResizer(edge, envs.FrameSize).Resize(out, px)
+		return out
+	}
+	film.Side = [][]byte{scaled(goal, edge)}
+	r.film = func(px []byte) { film.Frames = append(film.Frames, scaled(px, r.Outside.FrameSize)) }
+	if err := r.run(ctx); err != nil {
+		return Film{}, fmt.Errorf("watching episode %d of %s: %w", ep.index, r.Arm.Method, err)
 	}
 	film.Result = ep.result
 	return film, nil

@@ -43,17 +43,26 @@ type progress struct {
 
 // newEvaluation starts an evaluation: {"model", "task", "data", "out", "rules", ...} gives
 // {"handle"}. "model" is an external.Description, "rules" are settings by the keywords of
-// results.Settings, and the other fields correspond to the flags of `scalewm eval`.
+// results.Settings, "world" is a world that the caller simulates, and the other fields
+// correspond to the flags of `scalewm eval`.
 func newEvaluation(c call) (any, error) {
 	var q struct {
 		pipeline.Request
-		Model external.Description `json:"model"`
+		Model external.Description       `json:"model"`
+		World *external.WorldDescription `json:"world"`
 	}
 	if err := c.read(&q); err != nil {
 		return nil, err
 	}
+	if q.World != nil {
+		task, err := q.World.Task()
+		if err != nil {
+			return nil, err
+		}
+		q.Task, q.Unregistered = task.Spec.Name, &task
+	}
 	for name, value := range map[string]string{"task": q.Task, "data": q.Data, "out": q.Out} {
-		if value == "" {
+		if value == "" && (name != "data" || q.World == nil) {
 			return nil, fmt.Errorf("evaluating: %s is missing", name)
 		}
 	}
@@ -79,6 +88,9 @@ func newEvaluation(c call) (any, error) {
 	if e.model, who.Arm, who.Agent, err = external.New(ctx, dev, q.Model, run.Task.Spec.ActionDim, run.Steps()); err != nil {
 		cancel()
 		return nil, errors.Join(err, dev.Close())
+	}
+	if q.World != nil {
+		run.World = e.model.World(*q.World)
 	}
 	// recoverTo runs before ended is closed, so err is set when next sees the end.
 	go func() {
@@ -150,17 +162,13 @@ func (e *evaluation) take(c call) (again bool, err error) {
 	return false, nil
 }
 
-// give answers the last question with a buffer, or without one if the question needs no
-// answer.
+// give answers the last question with buffers: none if the question needs no answer, one for
+// a model's, and one for each array of a world's.
 func (e *evaluation) give(c call) (again bool, err error) {
-	if e.question == nil || len(c.buffers) > 1 {
-		return false, fmt.Errorf("%d buffers as the answer to a question (hint: see the answer of evaluate.next)", len(c.buffers))
+	if e.question == nil {
+		return false, errors.New("there is no question to answer (hint: see the answer of evaluate.next)")
 	}
-	var answer []byte
-	if len(c.buffers) == 1 {
-		answer = c.buffers[0]
-	}
-	if err := e.model.Answer(e.question, answer); err != nil {
+	if err := e.model.Answer(e.question, c.buffers...); err != nil {
 		return false, err
 	}
 	e.question = nil

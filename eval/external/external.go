@@ -33,7 +33,7 @@ type Description struct {
 	Weights   string `json:"weights"` // SHA-256 of its weights: identifies it among models of the same name
 	Code      string `json:"code"`    // hash of its code; "" if it has no code of its own
 	TrainSeed int    `json:"train_seed"`
-	Kind      string `json:"kind"`       // results.PythonWorld, PythonCost or PythonPolicy
+	Kind      string `json:"kind"`       // results.PythonWorld, PythonCost or PythonPolicy, or model.Random without a model
 	Acts      bool   `json:"acts"`       // a policy answers observations, and not starts and goals with plans
 	Proposal  bool   `json:"proposal"`   // it also provides the solver's initial mean
 	FrameSize int    `json:"frame_size"` // edge of its frames in pixels
@@ -51,6 +51,9 @@ type Description struct {
 func (s Description) check(actionDim int) error {
 	if err := safefile.CheckName(s.Name); err != nil || s.Name == "" || strings.ContainsAny(s.Name, "@=") {
 		return fmt.Errorf("the model's name %q is not valid (hint: letters and digits, and after the first one also _ - .)", s.Name)
+	}
+	if s.Kind == model.Random {
+		return nil
 	}
 	for _, m := range model.Methods() {
 		if strings.EqualFold(s.Name, m.Name) || strings.EqualFold(s.Name, m.Title) {
@@ -94,7 +97,8 @@ const (
 // Question is one call of the model. Want names the function, In holds its arguments and
 // Out the shape of the float32 answer. Letters of shapes are those of package device; S is
 // the edge of a frame in pixels, and N the number of values of an action. Only the
-// answer to act may have another shape: (E, N), or fewer blocks than H.
+// answer to act may have another shape: (E, N), or fewer blocks than H. The questions of a
+// world (see World) are answered with the arrays of Outs instead.
 //
 //	Want     In                                       answer
 //	encode   frames (n, S, S, 3)                      latents (n, P*D)
@@ -111,6 +115,11 @@ type Question struct {
 	Out    []int   `json:"out"`
 	answer []float32
 	open   bool // the answer may have another length, which the caller checks
+
+	// Of the questions of a world.
+	Outs    []Array  `json:"outs,omitempty"`
+	Columns []column `json:"columns,omitempty"` // of the rows in In
+	Gate    bool     `json:"gate,omitempty"`    // the rows are those of the replay gate
 }
 
 // Array is an argument of a Question. Bytes holds its elements in row-major order and
@@ -146,6 +155,8 @@ func New(ctx context.Context, dev device.Device, s Description, actionDim, block
 	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Code: s.Code, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
 	var agent eval.Agent
 	switch s.Kind {
+	case model.Random:
+		a = eval.Arm{Method: model.Random}
 	case results.PythonWorld:
 		agent.World = world{x}
 	case results.PythonCost:
@@ -167,10 +178,17 @@ func New(ctx context.Context, dev device.Device, s Description, actionDim, block
 // never more than one at a time: the next comes after the answer to the last.
 func (x *Model) Questions() <-chan *Question { return x.questions }
 
-// Answer answers q, which must be the last question received. answer holds the bytes
-// of float32 numbers of shape q.Out, in native byte order. A wrong length is an error
-// and leaves the question open.
-func (x *Model) Answer(q *Question, answer []byte) error {
+// Answer answers q, which must be the last question received. Without q.Outs, there is at
+// most one answer, which holds the bytes of float32 numbers of shape q.Out, in native byte
+// order. A wrong length is an error and leaves the question open.
+func (x *Model) Answer(q *Question, answers ...[]byte) error {
+	if len(q.Outs) > 0 || len(answers) > 1 {
+		return x.answerArrays(q, answers)
+	}
+	var answer []byte
+	if len(answers) == 1 {
+		answer = answers[0]
+	}
 	if q.open && len(answer) <= 4*cap(q.answer) {
 		q.answer = q.answer[:len(answer)/4]
 	}
@@ -178,11 +196,33 @@ func (x *Model) Answer(q *Question, answer []byte) error {
 		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Call, len(answer), want, q.Out)
 	}
 	copy(bytesOf(q.answer), answer)
+	x.answered()
+	return nil
+}
+
+// answerArrays copies the answers to the arrays of a question.
+func (x *Model) answerArrays(q *Question, answers [][]byte) error {
+	if len(answers) != len(q.Outs) {
+		return fmt.Errorf("answering %q with %d arrays, not %d", q.Call, len(answers), len(q.Outs))
+	}
+	for i, a := range q.Outs {
+		if len(answers[i]) != len(a.Bytes) {
+			return fmt.Errorf("answering %q with %d bytes, not %d: %s of shape %v", q.Call, len(answers[i]), len(a.Bytes), a.DType, a.Shape)
+		}
+	}
+	for i, a := range q.Outs {
+		copy(a.Bytes, answers[i])
+	}
+	x.answered()
+	return nil
+}
+
+// answered lets the evaluation continue after an answer.
+func (x *Model) answered() {
 	select {
 	case x.answers <- struct{}{}:
 	case <-x.ctx.Done():
 	}
-	return nil
 }
 
 // ask sends a question and waits for its answer. After the first failure it returns

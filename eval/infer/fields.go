@@ -71,6 +71,14 @@ var fields = slices.Concat([]field{
 	{name: "trained", role: ofName, of: func(c results.Cell, _ results.Row) string { return c.Spec.Trained }},
 	{name: "code", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Code }},
 }, rules(), []field{
+	{name: "world", role: ofSettings, pair: true, format: "in %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.World }},
+	{name: "world_hash", role: ofSettings, pair: true, format: "world %.8s", of: func(c results.Cell, _ results.Row) string { return c.Spec.WorldHash }},
+	{name: "nondeterministic", role: ofSettings, pair: true, format: "%s", of: func(c results.Cell, _ results.Row) string {
+		if c.Spec.Nondeterministic {
+			return "nondeterministic"
+		}
+		return ""
+	}},
 	{name: "data", role: ofSettings, pair: true, format: "data %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Data }},
 	{name: "recipe", role: ofSettings, plan: true, format: "recipe %s", per: ungrouped, of: func(c results.Cell, _ results.Row) string { return c.Spec.Recipe }},
 	{name: "backbone", role: ofSettings, plan: true, format: "backbone %s", per: ungrouped, of: func(c results.Cell, _ results.Row) string { return c.Spec.Backbone }},

@@ -26,6 +26,9 @@ type Score struct {
 	// NaN is the share of costs that were NaN or infinite, in percent. For a mean over tiers
 	// it is the largest of the tiers.
 	NaN float64 `json:"-"`
+	// Ended is the number of episodes that the simulation ended, and Why the reason of one.
+	Ended int    `json:"-"`
+	Why   string `json:"-"`
 	// Solved[k] is the percentage of episodes solved within k env steps, k = 0 ... budget.
 	// It is empty for a mean over tiers, and if a successful episode does not state its steps.
 	Solved    []float64 `json:"-"`
@@ -57,6 +60,9 @@ func ScoreOf(cells []results.Cell) Score {
 			bad, costs = bad+r.NaNCosts, costs+r.Replans*c.Spec.Candidates*c.Spec.Iterations
 			if r.PreSolved {
 				pre++
+			}
+			if r.Diverged != "" {
+				s.Ended, s.Why = s.Ended+1, r.Diverged
 			}
 			if r.Success {
 				unknown = unknown || r.Steps == 0
@@ -110,12 +116,17 @@ func MeanScore(tiers []Score) Score {
 	return m.overSets()
 }
 
-// Note returns a note on the share of costs that were not finite, or "" if all were.
+// Note returns a note on the share of costs that were not finite and on episodes that the
+// simulation ended, or "" if there are none.
 func (s Score) Note() string {
-	if s.NaN == 0 {
-		return ""
+	var notes []string
+	if s.NaN != 0 {
+		notes = append(notes, fmt.Sprintf("%.3g %% of the costs were NaN or infinite, and counted as the worst", s.NaN))
 	}
-	return fmt.Sprintf("%.3g %% of the costs were NaN or infinite, and counted as the worst", s.NaN)
+	if s.Ended > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d episodes ended early and count as failures, such as one because %s", s.Ended, s.N, s.Why))
+	}
+	return strings.Join(notes, "; ")
 }
 
 // overSets sets the mean and the standard deviation over sets.

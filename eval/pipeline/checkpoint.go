@@ -159,8 +159,8 @@ func CellStore(dir string) cell.Store {
 // draws n episodes of each named set. Two sets with the same starts are an error: the
 // same episodes would count twice in a mean over sets, and their intervals would be
 // too narrow. That happens with small data sets, whose few starts all sets share.
-func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []string, n int) (*eval.Data, []eval.Set, error) {
-	data, err := eval.NewData(src, task, r)
+func drawSets(src dataset.Source, task envs.Task, r results.Rules, outside *eval.World, names []string, n int) (*eval.Data, []eval.Set, error) {
+	data, err := eval.NewWorldData(src, task, r, outside)
 	if err != nil {
 		return nil, nil, err
 	}

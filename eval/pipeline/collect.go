@@ -167,23 +167,44 @@ func CollectData(ctx context.Context, path string, s collect.Spec, share cell.Sh
 // the files of the evaluation sets and their manifests, to a results folder. A difference above the limit
 // is an error, and nothing is written.
 func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, note func(text string)) (results.Gate, error) {
-	// The gate's file holds the measured difference, for the report.
 	diff, err := eval.RenderGate(ctx, d)
 	if err != nil {
 		return results.Gate{}, err
 	}
 	gate := results.Gate{Task: d.Task().Spec.Name, Data: d.Fingerprint, Error: diff, Limit: eval.MaxRenderError,
 		Origin: originOf(d.Source, d.Task().Spec.Name), Episodes: len(d.Episodes()), Rows: d.Rows()}
+	return gate, writeGate(dir, gate, sets, d.EncodeSet, note)
+}
+
+// replayGate is renderGate for an outside world. It sets the world's result of the gate.
+func replayGate(ctx context.Context, dir string, d *eval.Data, w *eval.World, sets []eval.Set, note func(text string)) (gate results.Gate, err error) {
+	var levels float64
+	if w.Replayed, levels, err = eval.ReplayGate(ctx, d, w); err != nil {
+		return gate, err
+	}
+	gate = results.Gate{Task: d.Task().Spec.Name, Data: d.Fingerprint, Error: levels, Limit: eval.MaxReplayError, Origin: results.OriginGiven}
+	if d.Source == nil {
+		return gate, writeGate(dir, gate, sets, func(s eval.Set) []byte { return d.EncodeSeeded(w, s) }, note)
+	}
+	if r := w.Replayed; r.Passed < r.Rows {
+		note("replay gate: " + r.String())
+	}
+	gate.Episodes, gate.Rows = len(d.Episodes()), d.Rows()
+	return gate, writeGate(dir, gate, sets, d.EncodeSet, note)
+}
+
+// writeGate writes the verdict of a gate, for the report, and the sets.
+func writeGate(dir string, gate results.Gate, sets []eval.Set, encode func(eval.Set) []byte, note func(text string)) error {
 	verdict, err := json.Marshal(gate)
 	if err != nil {
-		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
+		return fmt.Errorf("writing the verdict of the gate: %w", err)
 	}
 	err = writeUnlessSame(results.Folder(dir).Gate(gate.Task), append(verdict, '\n'), note, func(there []byte) bool {
 		_, err := results.ParseGate(there)
 		return err == nil
 	})
 	for _, s := range sets {
-		text := d.EncodeSet(s)
+		text := encode(s)
 		if err == nil {
 			err = writeUnlessSame(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return eval.SameSet(there, text) })
 		}
@@ -191,7 +212,7 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 			err = writeUnlessSame(results.Folder(dir).Manifest(s.Manifest), s.Text, note, func([]byte) bool { return false })
 		}
 	}
-	return gate, err
+	return err
 }
 
 // originOf says where a task's data set comes from.

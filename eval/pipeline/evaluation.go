@@ -74,12 +74,15 @@ type Request struct {
 	Batch    int               `json:"batch"` // see eval.Job
 	Workers  int               `json:"workers"`
 	Fresh    bool              `json:"fresh"` // replace existing cells and films; Python only
+	// Unregistered is the task of an outside world, which Task names; nil for built-in tasks.
+	Unregistered *envs.Task `json:"-"`
 }
 
 // Evaluation is the evaluation of one arm on a task, with solvers at tiers on sets.
 type Evaluation struct {
 	Request
-	Task envs.Task
+	Task  envs.Task
+	World *eval.World // simulates the task if it is not nil
 	Axes
 	TiersChosen bool // by the request or its protocol, see Grid
 	results.Rules
@@ -105,7 +108,9 @@ func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error
 	case r.Task == dataset.NoTask:
 		return e, Requestf("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint)")
 	}
-	if e.Task, err = envs.Lookup(r.Task); err != nil {
+	if r.Unregistered != nil {
+		e.Task = *r.Unregistered
+	} else if e.Task, err = envs.Lookup(r.Task); err != nil {
 		return e, Requestf("eval: %v", err)
 	}
 	e.Rules, e.TiersChosen = p.For(r.Task), cmp.Or(r.Tier, p.Usual.Tier()) != ""
@@ -200,30 +205,49 @@ func (e Evaluation) of(s Subject) Evaluation {
 	return e
 }
 
-// each opens the data set, runs the render gate, and calls do with the evaluations,
+// open opens the data set and draws the sets. The caller calls done. Without a data set, the
+// starts are those of an outside world.
+func (e Evaluation) open() (data *eval.Data, sets []eval.Set, done func() error, err error) {
+	done = func() error { return nil }
+	if e.World != nil && e.Data == "" {
+		data = eval.NewSeededData(e.Task, e.Rules)
+		for _, name := range e.Axes.Sets {
+			set, err := data.SeededSet(e.World, name, results.Folder(e.Out).Sets(), e.Episodes)
+			if err != nil {
+				return nil, nil, done, Requestf("%w", err)
+			}
+			sets = append(sets, set)
+		}
+		return data, sets, done, nil
+	}
+	file, err := hdf5.Open(e.Data)
+	if err != nil {
+		return nil, nil, done, err
+	}
+	data, sets, err = drawSets(file, e.Task, e.Rules, e.World, e.Axes.Sets, e.Episodes)
+	return data, sets, file.Close, err
+}
+
+// each opens the data set, runs the render gate or the replay gate, and calls do with the evaluations,
 // one for each solver and tier. If MPPI's temperature is to be tuned and mayChoose is
 // set, it tunes it first.
 func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func(results.Gate, []eval.Evaluation) error) error {
 	if (s.Python != "" && s.Searches() || s.Replaced.Simulator) && slices.Contains(e.Solvers, results.Descent) {
 		return Requestf("solver %s needs a gradient, which neither a model in another program nor the simulator provides (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
 	}
-	file, err := hdf5.Open(e.Data)
+	data, sets, done, err := e.open()
+	defer done()
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	data, sets, err := drawSets(file, e.Task, e.Rules, e.Axes.Sets, e.Episodes)
-	if err != nil {
-		return err
-	}
-	j := eval.Job{Task: e.Task, Data: data, Arm: s.Arm, Rules: e.Rules, Sets: sets, Fresh: e.Fresh, Batch: e.Batch, Workers: e.Workers, Version: e.Version, Progress: e.Listener.Progress}
+	j := eval.Job{Task: e.Task, Data: data, Outside: e.World, Arm: s.Arm, Rules: e.Rules, Sets: sets, Fresh: e.Fresh, Batch: e.Batch, Workers: e.Workers, Version: e.Version, Progress: e.Listener.Progress}
 	if err = check(j, s.Agent, s.Name, e.Listener.Note); err == nil {
 		err = CheckFolder(e.Out, e.Data, e.Task, data.Fingerprint)
 	}
 	if err != nil {
 		return err
 	}
-	gate, err := renderGate(ctx, e.Out, data, sets, e.Listener.Note)
+	gate, err := e.gate(ctx, data, sets)
 	if err != nil {
 		return err
 	}
@@ -263,6 +287,14 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 		}
 	}
 	return do(gate, all)
+}
+
+// gate compares the simulator with the data set, and writes the verdict and the sets.
+func (e Evaluation) gate(ctx context.Context, data *eval.Data, sets []eval.Set) (results.Gate, error) {
+	if e.World == nil {
+		return renderGate(ctx, e.Out, data, sets, e.Listener.Note)
+	}
+	return replayGate(ctx, e.Out, data, e.World, sets, e.Listener.Note)
 }
 
 // planning returns j with a solver at a tier and, for MPPI, its temperature.

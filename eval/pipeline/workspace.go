@@ -241,7 +241,7 @@ func (w *Workspace) openSets(task envs.Task) (t *openTask, d drawn, err error) {
 func (t *openTask) draw(r results.Rules, sets []string, episodes int) (d drawn, err error) {
 	d, ok := t.drawn[r]
 	if !ok {
-		if d.data, d.sets, err = drawSets(t.file, t.Task, r, sets, episodes); err == nil {
+		if d.data, d.sets, err = drawSets(t.file, t.Task, r, nil, sets, episodes); err == nil {
 			t.drawn[r] = d
 		}
 	}

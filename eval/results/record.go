@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/safefile"
@@ -122,13 +123,20 @@ type Spec struct {
 	Python string `json:"python,omitempty"`
 	// Code is a hash of a Python model's code, which can change without its weights. It is
 	// absent for checkpoints, and in cells of programs that did not record it.
-	Code       string `json:"code,omitempty"`
-	Data       string `json:"data"`   // fingerprint of the data set
-	Solver     string `json:"solver"` // "" for random actions and policies, which do not search
-	Tier       string `json:"tier"`   // likewise
-	Candidates int    `json:"candidates"`
-	Iterations int    `json:"iterations"`
-	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
+	Code string `json:"code,omitempty"`
+	// World is the world of another program that simulated the task, such as
+	// gymnasium:Pendulum-v1, and WorldHash identifies its settings and the user's code.
+	// Nondeterministic says that it may answer the same actions differently. All are absent for
+	// the program's own simulators.
+	World            string `json:"world,omitempty" text:"free"`
+	WorldHash        string `json:"world_hash,omitempty"`
+	Nondeterministic bool   `json:"nondeterministic,omitempty"`
+	Data             string `json:"data"`   // fingerprint of the data set; "" without one
+	Solver           string `json:"solver"` // "" for random actions and policies, which do not search
+	Tier             string `json:"tier"`   // likewise
+	Candidates       int    `json:"candidates"`
+	Iterations       int    `json:"iterations"`
+	Elites           int    `json:"elites"` // 0 for gd, whose candidates are restarts
 	// Actions is "checkpoint" if plans are scaled by the checkpoint's own moments of actions
 	// and these differ from the data set's. Otherwise it is absent.
 	Actions string `json:"actions,omitempty"`
@@ -160,8 +168,14 @@ func (s *Spec) UnmarshalJSON(b []byte) error {
 	if s.Schema != Schema {
 		return fmt.Errorf("it has schema %d, and this program reads schema %d (hint: use the program that wrote it, or delete the file and evaluate again)", s.Schema, Schema)
 	}
+	if !worldID.MatchString(s.World) {
+		return fmt.Errorf("its world has the name %.80q", s.World)
+	}
 	return safefile.CheckNames(s)
 }
+
+// worldID matches the names of outside worlds.
+var worldID = regexp.MustCompile(`^[\w:/.-]{0,200}$`)
 
 // Row is the outcome of one episode.
 type Row struct {
@@ -188,6 +202,28 @@ type Row struct {
 type Result struct {
 	Device string `json:"device"` // a device.Kind as text
 	Rows   []Row  `json:"rows"`
+	// Replayed is absent for the program's own simulators.
+	Replayed *ReplayGate `json:"replayed,omitempty"`
+}
+
+// ReplayGate is what an outside world did with recorded states and actions before an evaluation,
+// and its rule of success.
+type ReplayGate struct {
+	Rows    int     `json:"rows"`             // recorded states whose actions were replayed; 0 without a data set
+	Passed  int     `json:"passed"`           // of which the world led to the recorded states and frames
+	Worst   float64 `json:"worst,omitempty"`  // largest difference from a recorded number, in standard deviations of its column
+	Column  string  `json:"column,omitempty"` // that column
+	Levels  float64 `json:"levels,omitempty"` // largest mean difference of a frame, in grey levels
+	Success string  `json:"success"`          // the rule, for readers
+}
+
+// String returns the outcome of the gate for readers.
+func (g ReplayGate) String() string {
+	text := fmt.Sprintf("recorded actions led to the recorded states and frames from %d of %d rows; a frame differed by up to %.3g grey levels", g.Passed, g.Rows, g.Levels)
+	if g.Column != "" {
+		text += fmt.Sprintf(", and a number by up to %.2g standard deviations (%s)", g.Worst, g.Column)
+	}
+	return text
 }
 
 // Cell is a finished evaluation cell.
@@ -268,6 +304,8 @@ type Run struct {
 	Workers    int     `json:"workers"`
 	Version    string  `json:"version"`
 	Trained    Trained `json:"trained,omitzero"`
+	// Packages are the versions of the packages that simulated an outside world.
+	Packages map[string]string `json:"packages,omitempty"`
 }
 
 // Trained describes the training of the evaluated checkpoint to the readers of a report.

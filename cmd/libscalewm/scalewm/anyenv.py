@@ -67,6 +67,10 @@ class AnyEnv:
         picture = self._frame(self.env) if self._frame else self.env.render()
         if picture is None:
             raise TypeError(f"{by} of {self.name} returned None (hint: gymnasium.make(..., render_mode='rgb_array'), or frame=, a function of the environment that returns the picture)")
+        return self.checked(picture, by)
+
+    def checked(self, picture: Any, by: str) -> np.ndarray:
+        """Returns a picture as an array if it can be a frame. `by` is what returned it, for the error."""
         a = np.asarray(picture)
         if a.dtype != np.uint8 or a.ndim != 3 or a.shape[2] != 3:
             raise TypeError(f"{by} of {self.name} returned {a.dtype} of shape {a.shape} (hint: frames are uint8, (S, S, 3); frame= is a function of the environment that returns such a picture)")

@@ -7,7 +7,7 @@ import numbers
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +41,13 @@ class Observation(NamedTuple):
 
 
 
-def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.PathLike[str], *, name: str, weights: str | None = None,
-             train_seed: int = 0, kind: str | None = None, proposal: Any = None, frame_size: int | None = None, actions: Any = None,
+def evaluate(model: Any, task: str | None = None, data: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] | None = None, *, name: str | None = None,
+             weights: str | None = None, train_seed: int = 0, kind: str | None = None, proposal: Any = None, frame_size: int | None = None, actions: Any = None,
              solver: str | Iterable[str] | None = None, tier: str | Iterable[str] | None = None, sets: str | Iterable[str] | None = None, episodes: int | None = None,
              batch: int = 0, workers: int = 0, fresh: bool = False, progress: Callable[[int, int, str], object] | None = None,
+             world: Callable[[], Any] | None = None, set_state: Any = None, observe: Callable[[Any], Mapping[str, Any]] | None = None,
+             frame: Callable[[Any], Any] | None = None, success: Callable[[Any, Mapping[str, Any]], bool] | None = None,
+             goal: Callable[[Any, np.random.Generator], Mapping[str, Any]] | None = None, deterministic: bool = True, timeout: float = 60.0,
              **rules: Any) -> dict[str, Any]:  # fmt: skip
     """Evaluates an object on a task's data set and writes cells of `scalewm eval` to the results folder `out`.
 
@@ -66,10 +69,29 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
             there is one, is called before the first act of these episodes.
     policy  plan(frames, goals) returns plans (E, H, A), which are executed without a search.
 
+    With `world`, the task is any gymnasium environment, which runs in this process, or in `workers`
+    processes. `row` and `goal` are dicts of the data set's columns. Without `data`, an episode starts
+    with reset(seed=...) of the environment.
+
     Args:
+        model: an object of one of these kinds, or "random" for uniform random actions.
+        world: a function that returns a new gymnasium.Env. `task` is then its name in tables.
+        set_state: function set_state(env, row) that sets an environment to a recorded state. Entries goal_NAME
+            of the row are columns of the goal. Or a list of methods to call, in the format of
+            stable-worldmodel's evaluation configs. By default one of reset(options={"state": ...}),
+            env.unwrapped.set_state, and _set_state and _set_goal_state.
+        observe: function observe(env) that returns a dict of numbers, by default observation, info, qpos and
+            qvel. The replay gate compares those that have the name of a column.
+        frame: function frame(env) that returns the picture (S, S, 3) uint8, by default env.render().
+        success: function success(env, goal) that says whether the state meets the goal, by default
+            terminated, or success or is_success in the info.
+        goal: function goal(env, rng) that returns a dict with the goal of an episode that was just
+            reset, and its picture as "pixels". Without `data` only.
+        deterministic: False accepts a world that answers the same actions differently, and marks the cells.
+        timeout: seconds that an environment in another process may take for a step.
         proposal: an object with propose(frames, goals), whose plans (E, H, A) are the initial mean of
             the solver.
-        name: name of the model in tables.
+        name: name of the model in tables; required, except for random actions.
         weights: SHA-256 that identifies model and proposal; default `state_hash(model, proposal)`.
         actions: (mean, deviation) of the actions in the model's training data; default the data set's.
         solver, tier, sets: a name or a list of names; default the protocol's, or "cem", "all" and "all".
@@ -90,6 +112,47 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
     """
     if unknown := rules.keys() - _rules():
         raise TypeError(f"evaluate() got an unexpected keyword argument {min(unknown)!r} (hint: settings are {', '.join(sorted(_rules()))})")
+    own = {"set_state": set_state, "observe": observe, "frame": frame, "success": success, "goal": goal}
+    if world is None and (given := [what for what, f in own.items() if f is not None]):
+        raise TypeError(f"evaluate: {given[0]}= is for a world of yours (hint: world=, a function that returns a gymnasium.Env)")
+    if out is None or world is None and (task is None or data is None):
+        raise TypeError("evaluate: out is missing" if out is None else "evaluate: task or data is missing (hint: world= evaluates in any gymnasium environment)")
+    says, external = _subject(model, name, kind, proposal, frame_size, actions, weights, train_seed, rules)
+    integers = {"episodes": 0 if episodes is None else episodes, "batch": batch, "workers": workers}
+    texts = {"task": task or "", "data": "" if data is None else data, "out": out}
+    integers, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((integers, operator.index), (texts, os.fsdecode)))
+    if episodes is not None and integers["episodes"] < 1:
+        raise Error(f"evaluate: episodes={episodes}: a set has at least one")
+    rules = {what: _argument(what, x, _word) for what, x in rules.items()}
+    lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items() if x is not None}
+    request = {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **integers}
+    with _simulated(world, integers["workers"], deterministic, timeout, own) as simulated:
+        if simulated:
+            request |= {"world": simulated.description(texts["task"]), "workers": 0}
+        # From here on the evaluation runs in the library, and this loop answers its questions.
+        handle = call("evaluate.new", 0, request)["handle"]
+        try:
+            while (asked := call("evaluate.next", handle))["want"] != "done":
+                if asked["want"] != "progress":
+                    _answer(external, simulated, asked, handle)
+                elif progress:
+                    progress(asked["done"], asked["total"], asked["note"])
+        finally:
+            call("close", handle)
+    outcome = asked["outcome"]
+    if outcome["failed"] and not outcome["cells"]:
+        raise Error("\n".join(outcome["failed"]))
+    return outcome
+
+
+def _subject(model, name, kind, proposal, frame_size, actions, weights, train_seed, rules):
+    """Returns what the library needs to know of a model, and the object that answers questions with it."""
+    if isinstance(model, str):
+        if model != "random":
+            raise TypeError(f"evaluate: model={model!r} (hint: scalewm.load({model!r}), or \"random\")")
+        return {"kind": "random", "name": "random"}, None
+    if name is None:
+        raise TypeError("evaluate: name is missing (hint: the name of the model in tables)")
     model = unwrapped(model)  # DataParallel has none of the methods
     kind = _kind(model, kind)
     acts = kind == "policy" and _has(model, ("act",))
@@ -103,38 +166,34 @@ def evaluate(model: Any, task: str, data: str | os.PathLike[str], out: str | os.
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
         raise TypeError("the size of the model's frames is unknown (hint: frame_size=224, or an attribute of the model)")
-    integers = {"train_seed": train_seed, "frame_size": frame_size, "episodes": 0 if episodes is None else episodes, "batch": batch, "workers": workers}
-    texts = {"name": name, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
-    integers, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((integers, operator.index), (texts, os.fsdecode)))
-    if episodes is not None and integers["episodes"] < 1:
-        raise Error(f"evaluate: episodes={episodes}: a set has at least one")
-    rules = {what: _argument(what, x, _word) for what, x in rules.items()}
-    lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items() if x is not None}
-    kind, external, shape = _external(kind, model, proposal, integers["frame_size"])
+    frame_size, train_seed = (_argument(what, x, operator.index) for what, x in {"frame_size": frame_size, "train_seed": train_seed}.items())
+    name, weights = (_argument(what, x, os.fsdecode) for what, x in {"name": name, "weights": weights or state_hash(model, proposal)}.items())
+    kind, external, shape = _external(kind, model, proposal, frame_size)
     mean, std = map(_floats, (None, None) if actions is None else actions)
-    code = code_hash(model, proposal, frame_size=integers["frame_size"], actions=None if rules.get("protocol", "paper") == "paper" else (mean, std), **({"acts": True} if acts else {}))
-    says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": integers.pop("train_seed"), "kind": kind, "acts": acts,
-            "proposal": proposal is not None, "frame_size": integers.pop("frame_size"), "action_mean": mean, "action_std": std, **shape}  # fmt: skip
-    # From here on the evaluation runs in the library, and this loop answers its questions.
-    handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **integers})["handle"]
-    try:
-        while (asked := call("evaluate.next", handle))["want"] != "done":
-            if asked["want"] != "progress":
-                _answer(external, asked, handle)
-            elif progress:
-                progress(asked["done"], asked["total"], asked["note"])
-        outcome = asked["outcome"]
-        if outcome["failed"] and not outcome["cells"]:
-            raise Error("\n".join(outcome["failed"]))
-        return outcome
-    finally:
-        call("close", handle)
+    code = code_hash(model, proposal, frame_size=frame_size, actions=None if rules.get("protocol", "paper") == "paper" else (mean, std), **({"acts": True} if acts else {}))
+    return {"name": name, "weights": weights, "code": code, "train_seed": train_seed, "kind": kind, "acts": acts, "proposal": proposal is not None,
+            "frame_size": frame_size, "action_mean": mean, "action_std": std, **shape}, external  # fmt: skip
 
 
-def _answer(external, asked, handle):
-    """Calls the model for a question and passes its answer to the library."""
+@contextlib.contextmanager
+def _simulated(world, workers, deterministic, timeout, functions):
+    """Yields the copies of a user's world, None without one, and closes them."""
+    if world is None:
+        yield None
+        return
+    from .world import World
+
+    with contextlib.closing(World(world, workers=workers, deterministic=bool(deterministic), timeout=timeout, **functions)) as simulated:
+        yield simulated
+
+
+def _answer(external, simulated, asked, handle):
+    """Calls the model or the world for a question and passes the answer to the library."""
     arrays = [np.empty(a["shape"], a["dtype"]) for a in asked["in"]]
     call("evaluate.take", handle, None, arrays)
+    if asked["want"].startswith("world."):
+        call("evaluate.give", handle, None, tuple(simulated.answer(asked, arrays)))
+        return
     with _no_grad():
         answer = getattr(external, asked["want"])(tuple(asked["out"]), *arrays)
     call("evaluate.give", handle, None, () if answer is None else (np.ascontiguousarray(answer, np.float32),))
