@@ -285,15 +285,19 @@ func (ep *episode) advance(actions []float64, dim int, ran Ran, budget int) {
 	}
 }
 
-// randomActions returns the actions of a random episode until its budget ends.
+// randomActions returns the random actions of an episode up to the end of what would be a plan.
 func (r *runner) randomActions(ep *episode) []float64 {
-	dim, u := r.Task.Spec.ActionDim, policy.NewUniform()
-	out := make([]float64, r.Budget*dim)
-	if err := u.Reset(nil, rng.Stream("eval random", r.ids(ep)...)); err != nil {
-		panic("eval: a uniform policy needs no world: " + err.Error())
+	dim := r.Task.Spec.ActionDim
+	if ep.policy == nil {
+		ep.policy = policy.NewUniform()
+		if err := ep.policy.Reset(nil, rng.Stream("eval random", r.ids(ep)...)); err != nil {
+			panic("eval: a uniform policy needs no world: " + err.Error())
+		}
 	}
-	for k := range r.Budget {
-		if err := u.Act(bounds{spec: r.Task.Spec}, out[k*dim:][:dim]); err != nil {
+	steps := min(r.Executed()*r.Steps(), r.Budget-ep.step)
+	out := make([]float64, steps*dim)
+	for k := range steps {
+		if err := ep.policy.Act(bounds{spec: r.Task.Spec}, out[k*dim:][:dim]); err != nil {
 			panic("eval: a uniform policy needs bounds only: " + err.Error())
 		}
 	}

@@ -58,7 +58,7 @@ class World:
         if isinstance(set_state, (list, tuple)):
             set_state = functools.partial(_call_methods, methods=list(set_state))
         self._make, self._given = make, {"set_state": set_state, "observe": observe, "frame": frame, "success": success, "goal": goal}
-        self._deterministic, self._timeout, self._envs = deterministic, timeout, None
+        self._deterministic, self._timeout, self._envs, self._way = deterministic, timeout, None, None
         with tempfile.NamedTemporaryFile(prefix="scalewm-", delete=False) as file:
             file.write(bytes(16 * max(workers, 1)))
         self._busy = np.memmap(file.name, np.int64).reshape(-1, 2)  # of each worker: the slot that it is working on, and a count of its steps
@@ -89,8 +89,8 @@ class World:
         slots, *rest = arrays
         if asked["want"] == "world.begin":
             start, goal = (_rows(asked["columns"], x) for x in rest)
-            share = {int(s): (start[i], goal[i], asked.get("gate", False)) for i, s in enumerate(slots)}
-            answers = self._call("begin", share)
+            answers = self._call("begin", {int(s): (start[i], goal[i], asked.get("gate", False), self._way) for i, s in enumerate(slots)})
+            self._way = answers[0][1][1]
         elif asked["want"] == "world.reset":
             answers = self._call("reset_to", {int(s): int(rest[0][i]) for i, s in enumerate(slots)})
         elif asked["want"] == "world.run":
@@ -220,7 +220,6 @@ class _Seat:
         self.goal: Mapping[str, Any] = {}
         set_state = given["set_state"]
         self.setter = set_state and (lambda env, row: (set_state(env.env, row), _refresh(env)))
-        self.knows_goal = set_state is not None
         env.reset(seed=0)
         self.shapes = {name: v.shape for name, v in env.columns().items()}  # of what it shows after a reset
         self.edge = env.frame().shape[0]
@@ -245,18 +244,22 @@ class _Seat:
                 "columns": [{"name": name, "dtype": "float64", "width": int(np.prod(shape))} for name, shape in self.shapes.items()],
                 "low": low, "high": high, "action_dtype": np.dtype(space.dtype).name}  # fmt: skip
 
-    def begin(self, row, goal, gate):
-        """Sets the environment to a row, with `goal` to reach. In the replay gate the row's own goal columns stay. Returns whether the goal is met already."""
-        row = {**({f"goal_{k}": v for k, v in goal.items()} if not gate else {f"goal_{k}": v for k, v in goal.items() if f"goal_{k}" not in row}),
-               **{k: v for k, v in row.items() if gate or not k.startswith("goal_") or k[5:] not in goal}}  # fmt: skip
+    def begin(self, row, goal, gate, way):
+        """Sets the environment to a row, with `goal` to reach. In the replay gate the row's own goal columns stay.
+
+        `way` is how, as `_find_way` returned it for the first row, or None. Returns whether the goal is met already, and the way.
+        """
+        row = {**{f"goal_{k}": v for k, v in goal.items() if not gate or f"goal_{k}" not in row}, **{k: v for k, v in row.items() if gate or not k.startswith("goal_") or k[5:] not in goal}}
         self.goal = goal
         self.env.reset(seed=0)
-        if self.setter is None:
-            self.setter, self.knows_goal = _find_setter(self.env, row)
-        self.setter(self.env, row)
-        if not self.given["success"] and not self.knows_goal:
-            raise TypeError(_JUDGING)
-        return (self._solved(),)
+        if self.setter is not None:
+            self.setter(self.env, row)
+        else:
+            way = way or _find_way(self.env, row)
+            _WAYS[way[0]](self.env, row)
+            if not self.given["success"] and not way[1]:
+                raise TypeError(_JUDGING)
+        return self._solved(), way
 
     def reset_to(self, seed):
         """Starts an episode without a data set. Returns (met, hash of the start, hash of the goal, picture of the start, of the goal)."""
@@ -274,7 +277,6 @@ class _Seat:
         else:
             picture = self.env.checked(self.goal["pixels"], "goal(env, rng)['pixels']")
         self.goal = {k: v for k, v in self.goal.items() if k != "pixels"}
-        self.knows_goal = True
         seen = _hash(self.env.columns() or {"pixels": start}), _hash({**self.goal, "pixels": picture})
         return (self._solved(), *seen, start, picture)
 
@@ -334,30 +336,36 @@ class _Seat:
         return picture
 
 
-def _find_setter(env, row):
-    """Returns a function that sets an environment to a row, the first of the known ways that restores it, and whether it sets the goal too."""
+def _by_options(env, row):
+    env.reset(options={k: row[k] for k in ("state", "goal_state") if k in row})
 
-    def by_options(env, r):
-        env.reset(options={k: r[k] for k in ("state", "goal_state") if k in r})
 
-    def by_method(env, r):
-        env.env.unwrapped.set_state(*([r["qpos"], r["qvel"]] if "qpos" in r else [r["state"]]))
-        _refresh(env)
+def _by_method(env, row):
+    env.env.unwrapped.set_state(*([row["qpos"], row["qvel"]] if "qpos" in row else [row["state"]]))
+    _refresh(env)
 
-    def by_callables(env, r):
-        _call_methods(env.env, r, [{"method": "_set_state", "args": {"state": {"value": "state"}}}, {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}}])
-        _refresh(env)
 
-    for setter in (by_options, by_method, by_callables):
+def _by_callables(env, row):
+    _call_methods(env.env, row, [{"method": "_set_state", "args": {"state": {"value": "state"}}}, {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}}])
+    _refresh(env)
+
+
+# Known ways to set an environment to a row, in the order in which they are tried.
+_WAYS = {"options": _by_options, "method": _by_method, "callables": _by_callables}
+
+
+def _find_way(env, row):
+    """Returns the first of the known ways that sets an environment to a row, and whether it sets the goal too."""
+    for name, way in _WAYS.items():
         try:
             env.reset(seed=0)
-            setter(env, row)
+            way(env, row)
             restored, goal = _restored(env, row)
         except Exception:  # the environment does not have this way
             continue
         if restored:
             env.reset(seed=0)
-            return setter, goal or setter is by_callables
+            return name, goal or name == "callables"
     raise TypeError(_SETTING)
 
 
