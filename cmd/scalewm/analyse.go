@@ -215,11 +215,12 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	// The task: from the flag, else from the sidecar. Data sets without a simulator have
 	// the task none, whose state consists of columns of the file.
 	recipe := train.RecipeOf(side)
-	if name := cmp.Or(a.task, side.Task); a.columns != "" && name != dataset.NoTask {
+	name := cmp.Or(a.task, side.Task)
+	if a.columns != "" && !pipeline.IsOwn(name, a.out) {
 		return nil, usagef("analysing %s: --q-columns is for data sets without a task, and task %s has its own states (hint: leave it out)", dir, name)
 	}
 	data := cmp.Or(a.data, results.Folder(a.out).Data(dataset.NoTask))
-	task, err := pipeline.TaskOf(cmp.Or(a.task, side.Task), data, cmp.Or(a.columns, recipe.QColumns))
+	task, err := pipeline.TaskOf(name, a.out, data, cmp.Or(a.columns, recipe.QColumns))
 	if err != nil {
 		return nil, fmt.Errorf("analysing %s: %w", dir, err)
 	}

@@ -92,7 +92,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	case *task == dataset.NoTask && p.Train.QColumns == "" && m.UsesQ():
 		return usagef("train: %s learns from a task state, and nothing says which columns of the data set it is (hint: as in --q-columns state[0:4],goal[2])", m.Name)
 	}
-	t, err := pipeline.TaskOf(*task, *data, p.Train.QColumns)
+	t, err := pipeline.TaskOf(*task, "", *data, p.Train.QColumns)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/eval"
 	"scalewm/eval/results"
@@ -90,7 +89,7 @@ func (j Job) Spec(name string) results.AnalysisSpec {
 		Data: j.Data.Fingerprint, Device: j.Device}
 	s.Schema = s.Version()
 	// The columns of a declared task state are not implied by the task's name.
-	if j.Task.Spec.Name == dataset.NoTask && len(j.Task.Spec.Qs) > 0 {
+	if j.Task.New == nil && len(j.Task.Spec.Qs) > 0 {
 		s.QColumns = strings.Join(j.Task.Spec.Qs[0].Parts, ",")
 	}
 	// The other analyses do not use these settings. Their cells must stay valid if a

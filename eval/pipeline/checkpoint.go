@@ -30,7 +30,7 @@ func ArmOf(dir, key string, task envs.Task) (eval.Arm, error) {
 		return eval.Arm{}, err
 	case task.New != nil && side.Task == dataset.NoTask:
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on a data set without a simulator (task %s) (hint: `scalewm analyse` measures it: rank, spectrum, probe, dynamics)", dir, side.Task)
-	case side.Task != task.Spec.Name && side.Task != "":
+	case side.Task != task.Spec.Name && side.Task != "" && (task.New != nil || side.Task != dataset.NoTask):
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task.Spec.Name)
 	}
 	a := eval.ArmOf(side)

@@ -135,7 +135,7 @@ func (s Selection) choose(file *hdf5.File) (runs []run, j analysis.Job, err erro
 	if s.Columns != "" && task != dataset.NoTask {
 		return nil, j, Requestf("select: --q-columns is for data sets without a task, and task %s has its own states (hint: leave it out)", task)
 	}
-	of, err := TaskOf(task, s.Data, columns)
+	of, err := TaskOf(task, "", s.Data, columns)
 	switch {
 	case err != nil:
 		return nil, j, err
