@@ -495,6 +495,9 @@ func Float16(h uint16) float64 {
 var writable = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4,
 	"uint64": 8, "int64": 8, "float32": 4, "float64": 8}
 
+// SizeOf returns the width in bytes of a type that a Writer stores as it is, 0 for others.
+func SizeOf(dtype string) int { return writable[dtype] }
+
 // narrow appends v in a writable type. It returns an error if the type cannot
 // represent the value, so that no integer column changes silently; float32 rounds.
 func narrow(dst []byte, dtype string, v float64) ([]byte, error) {

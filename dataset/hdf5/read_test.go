@@ -1,9 +1,12 @@
 package hdf5
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -147,6 +150,52 @@ func TestConvertStops(t *testing.T) {
 	if left, _ := filepath.Glob(out + "*"); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// Encoded frames give the same file again. Those of other files are an error, and so is a
+// flipped bit.
+func TestEncodedFrames(t *testing.T) {
+	dir := t.TempDir()
+	path, again := filepath.Join(dir, "d.h5"), filepath.Join(dir, "again.h5")
+	writeTest(t, path, Deflate, 3)
+	f := opened(t, path)
+	w, err := Create(again, WriterOptions{Columns: testColumns, FrameSize: f.FrameSize(), Attrs: f.Attrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for _, e := range f.Episodes() {
+		ep, err := f.Copy(testColumns, e)
+		if err == nil {
+			ep.Encoded, err = f.EncodedFrames(e)
+		}
+		if err == nil {
+			err = w.Append(ep)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a, err1 := os.ReadFile(path)
+	b, err2 := os.ReadFile(again)
+	if err := errors.Join(err1, err2); err != nil || !bytes.Equal(a, b) {
+		t.Errorf("%d bytes became %d, %v", len(a), len(b), err)
+	}
+	zstd := filepath.Join(dir, "zstd.h5")
+	writeTest(t, zstd, Zstd, 2)
+	g := opened(t, zstd)
+	_, err = g.EncodedFrames(g.Episodes()[0])
+	oneLine(t, "zstd", err, "not stored one by one with deflate")
+	a[f.pixels.refs[1].addr+10] ^= 4
+	if err := os.WriteFile(again, a, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	g = opened(t, again)
+	_, err = g.EncodedFrames(g.Episodes()[0])
+	oneLine(t, "a flipped bit", err, "the frame of row 1 of", "the checksum differs")
 }
 
 func BenchmarkFrames(b *testing.B) {
