@@ -10,7 +10,9 @@ survives says how many calls it made. Addresses are always of memory that is the
 import json
 import os
 import random
+import shutil
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -21,8 +23,9 @@ import numpy as np
 from scalewm import Error, _abi, tasks
 
 OPERATIONS = ["open", "worlds.new", "worlds.make", "worlds.vary", "worlds.reset", "worlds.step", "worlds.set",
-              "worlds.observe", "worlds.frames", "model.load", "model.encode", "model.rollout", "clips.new", "clips.open", "clips.clip", "clips.step", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "close", "nosuch", ""]  # fmt: skip
+              "worlds.observe", "worlds.frames", "model.load", "model.encode", "model.rollout", "clips.new", "clips.open", "clips.clip", "clips.step", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "recording.new", "recording.append", "recording.finish", "close", "nosuch", ""]  # fmt: skip
 HERE = Path(os.environ.get("SCALEWM_RECORDINGS", ""))
+FOLDER = tempfile.mkdtemp()
 RECORDING, RUN = HERE / "tworoom.h5", HERE / "run"
 PLANAR = ["tworoom", "pusht", "pointmaze", "reacher"]
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-308, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 1e9, 255, -7]
@@ -55,7 +58,7 @@ class Known:
     def __init__(self):
         self.handles = [0, 1, 2**64 - 1]
         self.worlds = {}
-        self.clips, self.models = {}, {}
+        self.clips, self.models, self.recordings = {}, {}, {}
 
 
 def spoiled(r, arrays, n):
@@ -119,6 +122,23 @@ def nearly_clips(r, c):
     return "clips.clip", None, spoiled(r, [which, *out], n)
 
 
+def open_recording(r, known):
+    """A recording into a new file, or not."""
+    columns = [{"name": r.choice(["a", "b", "a/b", "pixels"]), "dtype": r.choice(["float32", "int64", "uint8", "U3"]), "width": r.choice([1, 2, 2, 0, -1, 2**40, 2**62]), "matrix": r.random() < 0.5} for _ in range(r.choice([0, 1, 1, 2]))]
+    q = {"out": f"{FOLDER}/{r.randrange(50)}.h5", "spec": r.choice(["one", "one", "two", ""]), "attrs": r.choice([{}, {"env": "x"}, None]), "columns": columns,
+         "frame_size": r.choice([1, 8, 8, 8, 0, -1, 4097, 2**62]), "episodes": r.choice([1, 3, 3, 0, -1, 2**62]), "max_rows": r.choice([5, 1000, 0, 2**62])}  # fmt: skip
+    h = _abi.call("recording.new", 0, q)["handle"]
+    known.handles.append(h)
+    known.recordings[h] = q
+
+
+def nearly_recording(r, q):
+    """A call for a recording that is right but for one thing, or right."""
+    n = r.choice([1, 2, 5, 5, 0, 6])
+    arrays = [np.zeros((n, c["width"]), c["dtype"]) for c in q["columns"]] + [np.zeros((n, q["frame_size"] ** 2 * 3), "u1")]
+    return r.choice([("recording.append", None, spoiled(r, arrays, n))] * 4 + [("recording.finish", None, []), ("close", None, [])])
+
+
 def nearly_model(r, m):
     """A call for a model that is right but for one thing, or right."""
     n, c, h, info = r.choice([1, 2, 5]), r.choice([1, 3, 200]), r.choice([1, 5, 6]), m["info"]
@@ -140,6 +160,9 @@ def fuzz(r, until, known, counts):
         elif known.clips and r.random() < 0.5:
             handle, clips = r.choice(list(known.clips.items()))
             operation, request, arrays = nearly_clips(r, clips)
+        elif known.recordings and r.random() < 0.5:
+            handle, q = r.choice(list(known.recordings.items()))
+            operation, request, arrays = nearly_recording(r, q)
         elif known.models and r.random() < 0.3:
             handle, m = r.choice(list(known.models.items()))
             operation, request, arrays = nearly_model(r, m)
@@ -159,6 +182,8 @@ def fuzz(r, until, known, counts):
         try:
             if RECORDING.exists() and len(known.clips) < 6 and r.random() < 0.02:
                 open_clips(r, known)
+            if len(known.recordings) < 6 and r.random() < 0.05:
+                open_recording(r, known)
             if RUN.exists() and len(known.models) < 2 and r.random() < 0.02:
                 m = _abi.call("model.load", 0, {"path": str(RUN), "threads": r.choice([0, 1])})
                 known.handles.append(m["handle"])
@@ -182,6 +207,7 @@ def fuzz(r, until, known, counts):
             known.worlds.pop(handle, None)
             known.clips.pop(handle, None)
             known.models.pop(handle, None)
+            known.recordings.pop(handle, None)
         if len(known.worlds) > 20:
             h = r.choice(list(known.worlds))
             known.worlds.pop(h, None)
@@ -227,6 +253,7 @@ def main(seconds, seed=0):
         threads[-1].start()
     for t in threads:
         t.join()
+    shutil.rmtree(FOLDER)
     print(f"{sum(counts.values())} calls: {dict(counts)}")
     sys.exit(bool(failed))
 
