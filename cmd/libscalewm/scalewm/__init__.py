@@ -7,6 +7,8 @@
     model = scalewm.load("runs/scale")            # encode, rollout, cost
     scalewm.evaluate(model, "tworoom", "data.h5", "results", name="mine")
 
+    scalewm.collect(lambda: gymnasium.make("Pendulum-v1", render_mode="rgb_array"), None, 100, "pendulum.h5")
+
 The five tasks are registered with gymnasium as soon as both packages have been imported. This
 package does not import gymnasium itself, which would take longer than the rest of the import.
 The C library is opened when it is first used, so a process may fork before that.
@@ -21,6 +23,7 @@ from ._abi import Error, tasks, versions
 from .evaluation import Observation, evaluate
 from .identity import state_hash
 from .models import Model, load
+from .recording import collect
 from .worlds import Worlds
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "Observation", "VectorEnv", "Worlds", "__version__", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
+__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "Observation", "VectorEnv", "Worlds", "__version__", "collect", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
 
 # Ids, task names, and the maximum length of a collected episode. A test compares them with the
 # library's. They are written here so that importing the package does not open the library.
