@@ -282,7 +282,11 @@ func (c shared) excess(shown, recorded []float64) (most float64) {
 		if c.DType == "float32" || c.DType == "float16" { // what a recording can hold
 			tolerance = math.Max(tolerance, 1e-6*math.Abs(b))
 		}
-		most = math.Max(most, math.Abs(a-b)/tolerance)
+		diff := math.Abs(a - b)
+		if turn := math.Abs(math.Remainder(diff, 2*math.Pi)); diff > math.Pi && c.tolerance[k] < 1e-3 { // angles that differ by turns are equal
+			diff = turn
+		}
+		most = math.Max(most, diff/tolerance)
 	}
 	return most
 }

@@ -58,9 +58,12 @@ var factors = []struct{ name, setting, flags string }{
 }
 
 // factorGaps names the factors that the folder does not vary, with the commands that
-// vary them.
+// vary them. There are none for outside worlds, in which only Python evaluates.
 func (r *Report) factorGaps() doc.Text {
 	out := doc.Text{Style: doc.Commands}
+	if len(r.Outside()) > 0 {
+		return out
+	}
 	var missing []string
 	// add names a factor, with its command, unless some block varies it.
 	add := func(name, flags string, there func(*infer.Block) bool) {

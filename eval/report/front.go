@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -228,6 +229,24 @@ func (r *Report) facts() []doc.Item {
 	for _, name := range infer.Tasks(r.Blocks) {
 		if t, err := envs.Lookup(name); err == nil {
 			out = append(out, doc.Item{Name: "Success on " + t.Spec.Title, Text: t.Spec.Success})
+		}
+	}
+	worlds := r.Outside()
+	for _, name := range slices.Sorted(maps.Keys(worlds)) {
+		c := worlds[name]
+		text := c.Spec.World
+		for _, p := range slices.Sorted(maps.Keys(r.Runs[c.ID].Packages)) {
+			text += fmt.Sprintf(", %s %s", p, r.Runs[c.ID].Packages[p])
+		}
+		if c.Spec.Nondeterministic {
+			text += "; it may answer the same actions differently"
+		}
+		out = append(out, doc.Item{Name: "World of " + words.Task(name), Text: text})
+		if g := c.Result.Replayed; g != nil {
+			out = append(out, doc.Item{Name: "Success on " + words.Task(name), Text: g.Success})
+			if g.Rows > 0 {
+				out = append(out, doc.Item{Name: "Replay of " + words.Task(name), Text: g.String()})
+			}
 		}
 	}
 	return out

@@ -93,7 +93,7 @@ func (r *Report) seedGap(g infer.Group) doc.Text {
 		}
 		first = n.How.(*infer.Seeds).Seeds[0]
 	}
-	if first < 0 {
+	if first < 0 || len(r.Outside()) > 0 {
 		return doc.Text{}
 	}
 	return doc.Text{Style: doc.Commands, Body: "The folder has one training seed, so there is no interval over seeds. This command adds two.",

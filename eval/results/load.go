@@ -33,6 +33,17 @@ type Contents struct {
 	Clips    []Clip            // set by AddMedia
 }
 
+// Outside returns a cell of each task that an outside world simulated, by the task's name.
+func (c *Contents) Outside() map[string]Cell {
+	out := map[string]Cell{}
+	for _, x := range c.Cells {
+		if _, there := out[x.Spec.Task]; !there && x.Spec.World != "" {
+			out[x.Spec.Task] = x
+		}
+	}
+	return out
+}
+
 // Load reads all cells in the folders named CellsDir or TuningDir at or below dir. A damaged file does not
 // cause an error; it is listed in Torn or Problems. Load returns an error if dir does not
 // exist, or if a cell exists twice with different results. Equal copies, which merged shards
