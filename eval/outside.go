@@ -316,7 +316,7 @@ func (b bounds) Spec() *envs.Spec { return b.spec }
 // first step by the world's own verdict. Such a world says that it has terminated whatever
 // happens.
 func (r *runner) checkFirstStep(live []*episode) error {
-	if r.Outside.Judges || len(live) < 3 || slices.ContainsFunc(live, func(ep *episode) bool { return !ep.result.Success || ep.step > 1 }) {
+	if r.Outside.Judges || len(live) < 2 || slices.ContainsFunc(live, func(ep *episode) bool { return !ep.result.Success || ep.step > 1 }) {
 		return nil
 	}
 	return errors.New("the world says terminated after the first step of every episode, so that its verdict is no success (hint: set_state has to begin an episode that can continue, or success= decides in place of terminated)")

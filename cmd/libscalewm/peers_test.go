@@ -38,10 +38,12 @@ func installed(t *testing.T) string {
 func peer(t *testing.T, site string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Getenv("SCALEWM_PEERS"), args...)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "STABLEWM_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "STABLEWM_HOME="+t.TempDir(), "MUJOCO_GL=egl", "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
+	t.Logf("%s", out)
 }
 
 func needPeers(t *testing.T) {
@@ -62,10 +64,24 @@ func TestPeersWorld(t *testing.T) {
 // briefly, and its cells of 60 episodes at T3. converted is the checkpoint for PyTorch.
 func trained(t *testing.T) (dir, converted string) {
 	t.Helper()
+	dir = trainedOn(t, "tworoom")
+	c, s, err := model.Open(dir+"/train/tworoom-scale-s3072", "")
+	check(t, err)
+	tensors, config, err := c.Published(5)
+	check(t, err)
+	converted = t.TempDir()
+	check(t, os.WriteFile(filepath.Join(converted, weights.HydraName), config, 0o644))
+	check(t, weights.Save(filepath.Join(converted, "weights.pt"), tensors, s))
+	return dir, converted
+}
+
+// trainedOn is trained for a task, without the conversion.
+func trainedOn(t *testing.T, name string) (dir string) {
+	t.Helper()
 	p, err := pipeline.LoadPreset("../scalewm/testdata/tiny.toml")
 	check(t, err)
 	p.Train.Steps = 100
-	task, err := envs.Lookup("tworoom")
+	task, err := envs.Lookup(name)
 	check(t, err)
 	scale, err := model.LookUp("scale")
 	check(t, err)
@@ -84,14 +100,7 @@ func trained(t *testing.T) (dir, converted string) {
 	if len(failed) > 0 {
 		t.Fatal(failed)
 	}
-	c, s, err := model.Open(dir+"/train/tworoom-scale-s3072", "")
-	check(t, err)
-	tensors, config, err := c.Published(5)
-	check(t, err)
-	converted = t.TempDir()
-	check(t, os.WriteFile(filepath.Join(converted, weights.HydraName), config, 0o644))
-	check(t, weights.Save(filepath.Join(converted, "weights.pt"), tensors, s))
-	return dir, converted
+	return dir
 }
 
 func check(t *testing.T, err error) {
@@ -136,24 +145,71 @@ func TestPeersEvaluate(t *testing.T) {
 	}
 }
 
+// One checkpoint plans equally in stable-worldmodel's worlds and in our ports of them: at most 2 of
+// 100 episodes may end differently.
+func TestPeersOutside(t *testing.T) {
+	needPeers(t)
+	site := installed(t)
+	for _, task := range []string{"tworoom", "pusht"} {
+		dir := trainedOn(t, task)
+		peer(t, site, "testdata/peers_outside.py", task, dir+"/train/"+task+"-scale-s3072", dir+"/data/"+task+".h5", t.TempDir())
+	}
+}
+
+// The code blocks of the page "Evaluate on your own environment" run unchanged: from recording
+// Pendulum to the report, in gymnasium-robotics' maze without a data set, and in
+// stable-worldmodel's Push-T.
+func TestPeersOwnWorld(t *testing.T) {
+	needPeers(t)
+	work, site := t.TempDir(), installed(t)
+	record := exec.Command("go", "run", "../scalewm", "collect", "pusht", "--episodes", "8", "--out", filepath.Join(work, "pusht.h5"))
+	if out, err := record.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	program := exec.Command("go", "build", "-o", filepath.Join(site, "scalewm", "scalewm"), "../scalewm") // python -m scalewm
+	if out, err := program.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	peer(t, site, runnable(t, "../../docs/own-world.md", work, ""))
+	folder, err := results.Load(t.Context(), filepath.Join(work, "results"))
+	check(t, err)
+	var arms []string
+	for _, c := range folder.Cells {
+		arms = append(arms, c.Spec.Task+" "+c.Spec.Arm().String()+" "+c.Spec.World)
+	}
+	slices.Sort(arms)
+	if want := []string{"pendulum mine@world gymnasium:Pendulum-v1", "pendulum random gymnasium:Pendulum-v1", "swm-PushT-v1 random gymnasium:swm/PushT-v1", "umaze random gymnasium:PointMaze_UMaze-v3"}; !slices.Equal(slices.Compact(arms), want) {
+		t.Errorf("the page evaluated %v, want %v", arms, want)
+	}
+	if len(folder.Analyses) != 2 || folder.Analyses[0].Spec.Task != "pendulum" {
+		t.Errorf("the page analysed %+v", folder.Analyses)
+	}
+}
+
+// runnable returns a script in work with the Python blocks of a page, which runs there, and more
+// code after them.
+func runnable(t *testing.T, page, work, more string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	check(t, err)
+	script := fmt.Sprintf("import os\nos.chdir(%q)\n", work)
+	for _, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		script += block[1]
+	}
+	path := filepath.Join(work, "page.py")
+	check(t, os.WriteFile(path, []byte(script+more), 0o644))
+	return path
+}
+
 // The code blocks of the page "From PyTorch" run unchanged, one after the other, and train its
 // models.
 func TestPeersPage(t *testing.T) {
 	needPeers(t)
 	dir, converted := trained(t)
-	page, err := os.ReadFile("../../docs/from-pytorch.md")
-	check(t, err)
 	work := t.TempDir()
 	check(t, os.Symlink(filepath.Join(dir, "data", "tworoom.h5"), filepath.Join(work, "tworoom.h5")))
 	check(t, os.Symlink(converted, filepath.Join(work, "scale-pt")))
-	script := fmt.Sprintf("import os\nos.chdir(%q)\n", work)
-	for _, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		script += block[1]
-	}
-	script += "assert all(p.grad is not None for m in (small, inverse) for p in m.parameters())\n"
-	path := filepath.Join(work, "page.py")
-	check(t, os.WriteFile(path, []byte(script), 0o644))
-	peer(t, installed(t), path)
+	peer(t, installed(t), runnable(t, "../../docs/from-pytorch.md", work, "assert all(p.grad is not None for m in (small, inverse) for p in m.parameters())\n"))
 	folder, err := results.Load(t.Context(), filepath.Join(work, "results"))
 	check(t, err)
 	var arms []string

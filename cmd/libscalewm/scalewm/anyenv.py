@@ -41,7 +41,12 @@ class AnyEnv:
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Starts an episode. Raises TypeError if the environment has an older interface."""
-        out = self.env.reset(seed=seed) if options is None else self.env.reset(seed=seed, options=options)
+        try:
+            out = self.env.reset(seed=seed) if options is None else self.env.reset(seed=seed, options=options)
+        except TypeError as e:
+            if "unexpected keyword argument 'seed'" not in str(e):
+                raise
+            raise TypeError(f"reset() of {self.name} has no seed=, as gymnasium's has (hint: wrap an environment of the older gym in shimmy.GymV21CompatibilityV0)") from e
         if not isinstance(out, tuple) or len(out) != 2 or not isinstance(out[1], dict):
             raise TypeError(f"reset() of {self.name} returned {_kind(out)}, not (observation, info) as in gymnasium (hint: wrap an environment of the older gym in shimmy.GymV21CompatibilityV0)")
         self.observation, self.info = out

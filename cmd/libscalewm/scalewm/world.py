@@ -231,15 +231,16 @@ class _Seat:
         spec = getattr(env.env, "spec", None)
         try:
             text = spec.to_json() if spec is not None else ""
-        except Exception:  # arguments that JSON cannot represent
-            text = repr(spec)
+        except Exception:  # arguments that JSON cannot represent, without their addresses
+            text = re.sub(r" at 0x[0-9a-f]+", "", repr(spec))
         unwrapped = getattr(env.env, "unwrapped", env.env)
         packages, versions = metadata.packages_distributions(), {}
         for name in ("gymnasium", "mujoco", "numpy", "pymunk", type(unwrapped).__module__.partition(".")[0]):
             if name in sys.modules:
                 versions |= {package: metadata.version(package) for package in packages.get(name, [])}
         kind = type(unwrapped)
-        code = code_hash(self.make, *self.given.values(), lambda: kind)  # reaches the class of an id of the user's
+        # observe only matters to the gate. The lambda reaches the class behind an id of the user's.
+        code = code_hash(self.make, *(f for name, f in self.given.items() if name != "observe"), lambda: kind)
         return {"id": env.name, "spec": text, "code": code, "versions": versions, "frame_size": self.edge,
                 "columns": [{"name": name, "dtype": "float64", "width": int(np.prod(shape))} for name, shape in self.shapes.items()],
                 "low": low, "high": high, "action_dtype": np.dtype(space.dtype).name}  # fmt: skip
@@ -259,7 +260,7 @@ class _Seat:
             _WAYS[way[0]](self.env, row)
             if not self.given["success"] and not way[1]:
                 raise TypeError(_JUDGING)
-        return self._solved(), way
+        return not gate and self._solved(), way
 
     def reset_to(self, seed):
         """Starts an episode without a data set. Returns (met, hash of the start, hash of the goal, picture of the start, of the goal)."""
@@ -295,14 +296,12 @@ class _Seat:
                 terminated, truncated = self.env.step(action)
             except FloatingPointError:
                 return i + 1, False, _NOT_FINITE
-            if self.given["success"]:
-                met = bool(self.given["success"](self.env.env, self.goal))
-            else:
-                met = terminated or self._says_success()
-            if met and i >= counts:
-                return i + 1, True, _GOES_ON
-            if terminated and not met:
-                return i + 1, False, _TERMINATED
+            if i >= counts:
+                met = bool(self.given["success"](self.env.env, self.goal)) if self.given["success"] else terminated or self._says_success()
+                if met:
+                    return i + 1, True, _GOES_ON
+                if terminated:
+                    return i + 1, False, _TERMINATED
             if truncated:
                 return i + 1, False, _TRUNCATED
         return len(actions), False, _GOES_ON
