@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"scalewm/envs"
@@ -170,7 +171,9 @@ func TestPeersOwnWorld(t *testing.T) {
 	if out, err := program.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	peer(t, site, runnable(t, "../../docs/own-world.md", work, ""))
+	for _, script := range blocks(t, "../../docs/own-world.md") {
+		peer(t, site, runnable(t, work, script))
+	}
 	folder, err := results.Load(t.Context(), filepath.Join(work, "results"))
 	check(t, err)
 	var arms []string
@@ -186,18 +189,22 @@ func TestPeersOwnWorld(t *testing.T) {
 	}
 }
 
-// runnable returns a script in work with the Python blocks of a page, which runs there, and more
-// code after them.
-func runnable(t *testing.T, page, work, more string) string {
+// blocks returns the Python code of a page.
+func blocks(t *testing.T, page string) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	check(t, err)
-	script := fmt.Sprintf("import os\nos.chdir(%q)\n", work)
 	for _, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-		script += block[1]
+		out = append(out, block[1])
 	}
+	return out
+}
+
+// runnable returns the path of a script in work that runs there.
+func runnable(t *testing.T, work, script string) string {
+	t.Helper()
 	path := filepath.Join(work, "page.py")
-	check(t, os.WriteFile(path, []byte(script+more), 0o644))
+	check(t, os.WriteFile(path, fmt.Appendf(nil, "import os\nos.chdir(%q)\n%s", work, script), 0o644))
 	return path
 }
 
@@ -209,7 +216,7 @@ func TestPeersPage(t *testing.T) {
 	work := t.TempDir()
 	check(t, os.Symlink(filepath.Join(dir, "data", "tworoom.h5"), filepath.Join(work, "tworoom.h5")))
 	check(t, os.Symlink(converted, filepath.Join(work, "scale-pt")))
-	peer(t, installed(t), runnable(t, "../../docs/from-pytorch.md", work, "assert all(p.grad is not None for m in (small, inverse) for p in m.parameters())\n"))
+	peer(t, installed(t), runnable(t, work, strings.Join(blocks(t, "../../docs/from-pytorch.md"), "")+"assert all(p.grad is not None for m in (small, inverse) for p in m.parameters())\n"))
 	folder, err := results.Load(t.Context(), filepath.Join(work, "results"))
 	check(t, err)
 	var arms []string

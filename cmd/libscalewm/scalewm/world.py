@@ -354,7 +354,8 @@ _WAYS = {"options": _by_options, "method": _by_method, "callables": _by_callable
 
 
 def _find_way(env, row):
-    """Returns the first of the known ways that sets an environment to a row, and whether it sets the goal too."""
+    """Returns a known way that sets an environment to a row, and whether it sets the goal too: the first that does, or else the first that sets the state."""
+    found = []
     for name, way in _WAYS.items():
         try:
             env.reset(seed=0)
@@ -363,16 +364,18 @@ def _find_way(env, row):
         except Exception:  # the environment does not have this way
             continue
         if restored:
-            env.reset(seed=0)
-            return name, goal or name == "callables"
-    raise TypeError(_SETTING)
+            found.append((name, goal or name == "callables"))
+    if not found:
+        raise TypeError(_SETTING)
+    env.reset(seed=0)
+    return next((way for way in found if way[1]), found[0])
 
 
 def _restored(env, row):
-    """Returns whether what the environment shows is near the row, in most columns that both have, and whether it shows the goal. The replay gate compares exactly."""
-    both = {name: np.shape(v) == np.shape(row[name]) and np.allclose(v, row[name], rtol=0.05, atol=0.05) for name, v in env.columns().items() if name in row}
-    state, goal = ([same for name, same in both.items() if name.startswith("goal_") == of_goal] for of_goal in (False, True))
-    return sum(state) > len(state) / 2, bool(goal) and all(goal)
+    """Returns whether what the environment shows is near the row, in most columns that both have, and whether it shows the row's goal_state. The replay gate compares exactly."""
+    near = {name: np.shape(v) == np.shape(row[name]) and np.allclose(v, row[name], rtol=0.05, atol=0.05) for name, v in env.columns().items() if name in row}
+    state = [is_near for name, is_near in near.items() if not name.startswith("goal_")]
+    return sum(state) > len(state) / 2, near.get("goal_state", False)
 
 
 def _call_methods(env, row, methods):
