@@ -173,7 +173,7 @@ func (g *replay) run(ctx context.Context) (out []shows, err error) {
 			return nil, err
 		}
 		var s shows
-		if s.columns, s.frames, err = g.world.See(g.slots); err != nil {
+		if s.frames, s.columns, err = g.world.See(g.slots); err != nil {
 			return nil, err
 		}
 		if out = append(out, s); k == g.rules.Steps() {

@@ -42,9 +42,11 @@ type Outside interface {
 	// Run executes actions in each copy, up to the first step from counts[i] on, numbered from
 	// 0, after which the goal is met.
 	Run(slots []int, actions [][]float64, counts []int) ([]Ran, error)
-	// See returns the columns of the current states, back to back, NaN where a value is
-	// unknown, and their frames.
-	See(slots []int) (columns []float64, frames []byte, err error)
+	// Frames returns the frames of the current states.
+	Frames(slots []int) ([]byte, error)
+	// See returns the frames of the current states and their columns, back to back, NaN where a
+	// value is unknown.
+	See(slots []int) (frames []byte, columns []float64, err error)
 }
 
 // Begun describes episodes that start from seeds.
@@ -174,7 +176,7 @@ func (r *runner) resetWorld(ctx context.Context, eps []*episode) error {
 // seeWorld draws the copies of episodes, and resizes each frame to the model's size.
 func (r *runner) seeWorld(ctx context.Context, eps []*episode, to func(*episode) []byte) error {
 	began := time.Now()
-	_, frames, err := r.Outside.See(slots(eps))
+	frames, err := r.Outside.Frames(slots(eps))
 	if err != nil {
 		return err
 	}
@@ -238,7 +240,7 @@ func (r *runner) simulateWorld(ctx context.Context, live []*episode) error {
 func (r *runner) filmWorld(ep *episode, actions []float64, from int) error {
 	dim := r.Task.Spec.ActionDim
 	see := func() error {
-		_, px, err := r.Outside.See([]int{ep.slot})
+		px, err := r.Outside.Frames([]int{ep.slot})
 		if err == nil {
 			r.film(px)
 			if r.planner != nil && len(ep.frame) > 0 {

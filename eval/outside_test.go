@@ -104,14 +104,19 @@ func (o *outsideTwoRoom) Run(slots []int, actions [][]float64, counts []int) (ou
 	return out, nil
 }
 
-func (o *outsideTwoRoom) See(slots []int) (columns []float64, frames []byte, err error) {
+func (o *outsideTwoRoom) Frames(slots []int) ([]byte, error) {
+	frames, _, err := o.See(slots)
+	return frames, err
+}
+
+func (o *outsideTwoRoom) See(slots []int) (frames []byte, columns []float64, err error) {
 	for _, slot := range slots {
 		at, px := make([]float64, 2), make([]byte, envs.FrameBytes)
 		must(o.t, o.world(slot).Observe("state", at))
 		must(o.t, o.world(slot).Frame(px))
-		columns, frames = append(columns, at...), append(frames, px...)
+		frames, columns = append(frames, px...), append(columns, at...)
 	}
-	return columns, frames, nil
+	return frames, columns, nil
 }
 
 // outsideTask is Two-Room's task without its simulator.

@@ -74,7 +74,7 @@ func (d WorldDescription) Task() (envs.Task, error) {
 //	world.begin  slots (E), start and goal rows (E, widths of Columns)   met (E)
 //	world.reset  slots (E), seeds (E)                                    met (E), hashes of start and goal (E), their frames (E, S, S, 3)
 //	world.run    slots (E), actions (E, K, N), steps (E), counts (E)     steps taken (E), met (E), why it ended (E)
-//	world.see    slots (E)                                               columns (E, widths), frames (E, S, S, 3)
+//	world.see    slots (E)                                               frames (E, S, S, 3), and for the replay gate columns (E, widths)
 //
 // met is uint8. Of the K actions of an episode, the first `steps` are executed, up to the first
 // step from `counts` on after which the goal is met.
@@ -142,8 +142,14 @@ func (o outside) Run(slots []int, actions [][]float64, counts []int) ([]eval.Ran
 	return out, err
 }
 
+// Frames implements eval.Outside.
+func (o outside) Frames(slots []int) ([]byte, error) {
+	px := o.pictures(len(slots))
+	return px.Bytes, o.put(&Question{Call: "world.see", In: []Array{integers(slots)}, Outs: []Array{px}})
+}
+
 // See implements eval.Outside.
-func (o outside) See(slots []int) (columns []float64, frames []byte, err error) {
+func (o outside) See(slots []int) (frames []byte, columns []float64, err error) {
 	width := 0
 	for _, c := range o.about.Columns {
 		width += c.Width
@@ -151,7 +157,7 @@ func (o outside) See(slots []int) (columns []float64, frames []byte, err error) 
 	n := len(slots)
 	columns = make([]float64, n*width)
 	px := o.pictures(n)
-	return columns, px.Bytes, o.put(&Question{Call: "world.see", In: []Array{integers(slots)}, Outs: []Array{floats(columns, n, width), px}})
+	return px.Bytes, columns, o.put(&Question{Call: "world.see", In: []Array{integers(slots)}, Outs: []Array{px, floats(columns, n, width)}})
 }
 
 // pictures returns an array for n frames of the world.

@@ -89,8 +89,10 @@ class World:
         slots, *rest = arrays
         if asked["want"] == "world.begin":
             start, goal = (_rows(asked["columns"], x) for x in rest)
-            answers = self._call("begin", {int(s): (start[i], goal[i], asked.get("gate", False), self._way) for i, s in enumerate(slots)})
-            self._way = answers[0][1][1]
+            gate = asked.get("gate", False)
+            if self._way is None and not self._given["set_state"]:
+                self._way = self._call("find_way", {int(slots[0]): (start[0], goal[0], gate)})[0][1]
+            answers = self._call("begin", {int(s): (start[i], goal[i], gate, self._way) for i, s in enumerate(slots)})
         elif asked["want"] == "world.reset":
             answers = self._call("reset_to", {int(s): int(rest[0][i]) for i, s in enumerate(slots)})
         elif asked["want"] == "world.run":
@@ -98,7 +100,8 @@ class World:
             share = {int(s): (actions[i, : steps[i]], int(counts[i])) for i, s in enumerate(slots)}
             answers = self._call("run", share)
         else:
-            answers = self._call("see", {int(s): () for s in slots})
+            shapes = self._shown["shapes"] if len(asked["outs"]) > 1 else None
+            answers = self._call("see", {int(s): (shapes,) for s in slots})
         found = dict(answers)
         outs = [np.stack([np.asarray(found[int(s)][k]) for s in slots]) for k in range(len(asked["outs"]))]
         return [np.ascontiguousarray(x, out["dtype"]).reshape(out["shape"]) for x, out in zip(outs, asked["outs"])]
@@ -220,13 +223,13 @@ class _Seat:
         self.goal: Mapping[str, Any] = {}
         set_state = given["set_state"]
         self.setter = set_state and (lambda env, row: (set_state(env.env, row), _refresh(env)))
-        env.reset(seed=0)
-        self.shapes = {name: v.shape for name, v in env.columns().items()}  # of what it shows after a reset
-        self.edge = env.frame().shape[0]
+        self.edge = None  # of its frames
 
     def describe(self):
         """Returns what `World.description` is made from."""
         env, space = self.env, self.env.env.action_space
+        env.reset(seed=0)
+        shapes = {name: v.shape for name, v in env.columns().items()}
         low, high = (np.where(np.isfinite(x), x, np.sign(x) * 1e9).ravel().astype(float).tolist() for x in (space.low, space.high))
         spec = getattr(env.env, "spec", None)
         try:
@@ -234,33 +237,36 @@ class _Seat:
         except Exception:  # arguments that JSON cannot represent, without their addresses
             text = re.sub(r" at 0x[0-9a-f]+", "", repr(spec))
         unwrapped = getattr(env.env, "unwrapped", env.env)
-        packages, versions = metadata.packages_distributions(), {}
+        versions = {}
         for name in ("gymnasium", "mujoco", "numpy", "pymunk", type(unwrapped).__module__.partition(".")[0]):
-            if name in sys.modules:
-                versions |= {package: metadata.version(package) for package in packages.get(name, [])}
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                if name in sys.modules:
+                    versions[name] = metadata.version(name)
         kind = type(unwrapped)
         # observe only matters to the gate. The lambda reaches the class behind an id of the user's.
         code = code_hash(self.make, *(f for name, f in self.given.items() if name != "observe"), lambda: kind)
-        return {"id": env.name, "spec": text, "code": code, "versions": versions, "frame_size": self.edge,
-                "columns": [{"name": name, "dtype": "float64", "width": int(np.prod(shape))} for name, shape in self.shapes.items()],
+        return {"id": env.name, "spec": text, "code": code, "versions": versions, "frame_size": len(self._frame()), "shapes": shapes,
+                "columns": [{"name": name, "dtype": "float64", "width": int(np.prod(shape))} for name, shape in shapes.items()],
                 "low": low, "high": high, "action_dtype": np.dtype(space.dtype).name}  # fmt: skip
 
     def begin(self, row, goal, gate, way):
-        """Sets the environment to a row, with `goal` to reach. In the replay gate the row's own goal columns stay.
-
-        `way` is how, as `_find_way` returned it for the first row, or None. Returns whether the goal is met already, and the way.
-        """
-        row = {**{f"goal_{k}": v for k, v in goal.items() if not gate or f"goal_{k}" not in row}, **{k: v for k, v in row.items() if gate or not k.startswith("goal_") or k[5:] not in goal}}
+        """Sets the environment to a row, with `goal` to reach. `way` is that of `find_way`, None with a set_state of the user. Returns whether the goal is met already."""
         self.goal = goal
         self.env.reset(seed=0)
-        if self.setter is not None:
-            self.setter(self.env, row)
-        else:
-            way = way or _find_way(self.env, row)
-            _WAYS[way[0]](self.env, row)
-            if not self.given["success"] and not way[1]:
-                raise TypeError(_JUDGING)
-        return not gate and self._solved(), way
+        (self.setter or _WAYS[way])(self.env, self._row(row, goal, gate))
+        return (not gate and self._solved(),)
+
+    def find_way(self, row, goal, gate):
+        """Returns the name of the known way that sets the environment to a row. Without `success`, it has to set the goal as well."""
+        way, knows_goal = _find_way(self.env, self._row(row, goal, gate))
+        if not self.given["success"] and not knows_goal:
+            raise TypeError(_JUDGING)
+        return way
+
+    def _row(self, row, goal, gate):
+        """Returns a row with goal_NAME for the columns of the goal. In the replay gate the row's own such columns stay."""
+        of_goal = {f"goal_{k}": v for k, v in goal.items()}
+        return {**of_goal, **row} if gate else {**row, **of_goal}
 
     def reset_to(self, seed):
         """Starts an episode without a data set. Returns (met, hash of the start, hash of the goal, picture of the start, of the goal)."""
@@ -306,15 +312,17 @@ class _Seat:
                 return i + 1, False, _TRUNCATED
         return len(actions), False, _GOES_ON
 
-    def see(self):
-        """Returns (columns in one array, picture). Columns that are not known at the moment are NaN."""
+    def see(self, shapes):
+        """Returns the picture, and with the shapes of columns their values in one array. Columns that are not known at the moment are NaN."""
+        if shapes is None:
+            return (self._frame(),)
         values, out = self.env.columns(), [np.zeros(0)]
-        for name, shape in self.shapes.items():
+        for name, shape in shapes.items():
             v = values.get(name, np.full(shape, np.nan))
             if v.shape != shape:
                 raise ValueError(f"the column {name} of {self.env.name} changed its shape from {shape} to {v.shape} (hint: observe= can return columns of one shape)")
             out.append(np.asarray(v, np.float64).ravel())
-        return np.concatenate(out), self._frame()
+        return self._frame(), np.concatenate(out)
 
     def _solved(self):
         if self.given["success"]:
@@ -330,6 +338,7 @@ class _Seat:
 
     def _frame(self):
         picture = self.env.frame()
+        self.edge = self.edge or len(picture)
         if len(picture) != self.edge:
             raise ValueError(f"the frames of {self.env.name} changed their size from {self.edge} to {len(picture)} pixels (hint: frame= can return pictures of one size)")
         return picture
@@ -367,7 +376,6 @@ def _find_way(env, row):
             found.append((name, goal or name == "callables"))
     if not found:
         raise TypeError(_SETTING)
-    env.reset(seed=0)
     return next((way for way in found if way[1]), found[0])
 
 
