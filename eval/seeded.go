@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"scalewm/dataset/rng"
 	"scalewm/dataset/safefile"
@@ -65,13 +66,8 @@ func (d *Data) SeededSet(w *World, name, sets string, n int) (Set, error) {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
 	}
 	set := seededSet(name, list)
-	paths, _ := filepath.Glob(filepath.Join(sets, d.task.Spec.Name+"-"+name+"-*"+setSuffix)) // the pattern has no error
-	for _, path := range paths {
-		if b, err := os.ReadFile(path); err == nil && known.Name == "" {
-			if f, err := parseSeeded(b); err == nil && f.World == w.ID && len(f.Episodes) == n {
-				known = f
-			}
-		}
+	if known.Name == "" {
+		known = d.drawnBefore(w, sets, set)
 	}
 	for i, s := range known.Episodes {
 		if s != list[i] && !w.Nondeterministic {
@@ -83,6 +79,27 @@ func (d *Data) SeededSet(w *World, name, sets string, n int) (Set, error) {
 		return seededSet(name, known.Episodes), nil
 	}
 	return set, nil
+}
+
+// drawnBefore returns the file in a folder of sets that has the name and the seeds of a set, whatever
+// the world showed for them; the zero value if there is none.
+func (d *Data) drawnBefore(w *World, folder string, set Set) (found seededFile) {
+	entries, _ := os.ReadDir(folder) // a folder that does not exist has no sets
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), d.task.Spec.Name+"-"+set.Name+"-") {
+			continue
+		}
+		b, err := safefile.Read(filepath.Join(folder, e.Name()), safefile.MaxSet)
+		if err != nil {
+			continue
+		}
+		f, err := parseSeeded(b)
+		same := func(a, b Seeded) bool { return a.Seed == b.Seed }
+		if err == nil && f.Name == set.Name && f.World == w.ID && slices.EqualFunc(f.Episodes, set.Seeded, same) {
+			found = f
+		}
+	}
+	return found
 }
 
 // drawSeeded returns n starts: those of the given seeds, or of the seeds that the set's name

@@ -70,7 +70,7 @@ var layers = []rule{
 	{of: "model/weights", ours: []string{"model/weights", "dataset/safefile", "dataset/tensorfile"}},
 
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}},
-	{of: "eval/external", ours: []string{"eval$", "eval/plan", "eval/results", "model$", "model/device", "dataset$", "dataset/safefile"}},
+	{of: "eval/external", ours: []string{"envs$", "eval$", "eval/plan", "eval/results", "model$", "model/device", "dataset$", "dataset/safefile"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/submit", ours: []string{"eval/pipeline", "eval/results", "dataset/safefile"}, libraries: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 	{of: "eval/presets", ours: []string{"model$"}, libraries: []string{"github.com/BurntSushi/toml"}},

@@ -106,7 +106,7 @@ func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error
 	case e.Episodes < 1:
 		return e, Requestf("eval: --episodes %d: a set has at least one", r.Episodes)
 	case r.Task == dataset.NoTask:
-		return e, Requestf("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint)")
+		return e, Requestf("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint; scalewm.evaluate(..., world=) in Python acts in any gymnasium environment)")
 	}
 	if r.Unregistered != nil {
 		e.Task = *r.Unregistered
