@@ -102,9 +102,14 @@ class World:
         else:
             shapes = self._shown["shapes"] if len(asked["outs"]) > 1 else None
             answers = self._call("see", {int(s): (shapes,) for s in slots})
-        found = dict(answers)
-        outs = [np.stack([np.asarray(found[int(s)][k]) for s in slots]) for k in range(len(asked["outs"]))]
-        return [np.ascontiguousarray(x, out["dtype"]).reshape(out["shape"]) for x, out in zip(outs, asked["outs"])]
+        found, outs = dict(answers), []
+        for k, out in enumerate(asked["outs"]):
+            values = [np.asarray(found[int(s)][k]) for s in slots]
+            for slot, v in zip(slots, values):
+                if v.shape != tuple(out["shape"][1:]):
+                    raise ValueError(f"environment {slot}: an array {v.shape}, not {tuple(out['shape'][1:])} (hint: all environments, and the pictures of goals, have frames and columns of one size)")
+            outs.append(np.ascontiguousarray(values, out["dtype"]))
+        return outs
 
     def close(self) -> None:
         """Closes the environments and ends their processes."""

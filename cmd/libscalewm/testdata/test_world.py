@@ -246,6 +246,8 @@ class TestWorld(unittest.TestCase):
         picture_by_set_state = {"goal": lambda env, rng: {"observation": np.array([0.3, 0.3, 0, 0])}}
         drawn, _ = self.evaluate(**{**k, **picture_by_set_state})
         self.assertEqual(len(cells(drawn)), 2)
+        with self.assertRaisesRegex(ValueError, r"environment 0: an array \(40, 40, 3\), not \(32, 32, 3\)"):
+            self.evaluate(**{**k, "goal": lambda env, rng: {"observation": np.zeros(4), "pixels": np.zeros((40, 40, 3), np.uint8)}})
         with self.assertRaisesRegex(TypeError, "does not draw its goals"):
             self.evaluate(**{**k, **picture_by_set_state, "set_state": None})
 
