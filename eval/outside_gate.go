@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
@@ -254,11 +256,12 @@ func (g *replay) compare(seen []shows) (gate results.ReplayGate, levels float64,
 			followed++
 		}
 	}
-	for name, x := range worst {
-		if x > gate.Worst {
-			gate.Worst, gate.Column = x, name
+	for _, name := range slices.Sorted(maps.Keys(worst)) { // of equal ones always the same
+		if worst[name] > gate.Worst {
+			gate.Worst, gate.Column = worst[name], name
 		}
 	}
+	gate.Worst, gate.Levels = twoDigits(gate.Worst), twoDigits(gate.Levels)
 	switch {
 	case 2*restored < gate.Rows:
 		err = errors.New("set_state does not restore the recorded states")
@@ -268,6 +271,16 @@ func (g *replay) compare(seen []shows) (gate results.ReplayGate, levels float64,
 		return gate, levels, nil
 	}
 	return gate, levels, fmt.Errorf("replay gate of %s: %w: %s (hint: set_state has to set all of the state, velocities and goal included; observe= and frame= have to show what was recorded, and leave out what set_state cannot set)", g.world.ID, err, gate)
+}
+
+// twoDigits returns a number with 2 digits, because the last bits of a difference depend on the
+// processor and cells hold it.
+func twoDigits(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64)
+	if err != nil {
+		panic("eval: a formatted number: " + err.Error())
+	}
+	return out
 }
 
 // excess returns the largest difference of a column in a state from the recorded one, in units

@@ -266,6 +266,17 @@ func TestReplayGate(t *testing.T) {
 			t.Errorf("%s: %+v, want %d of 20", c.name, g, c.passed)
 		}
 	}
+	// The result is part of cells, so that it has to be the same each time, also where columns differ
+	// equally.
+	for range 20 {
+		g, err := gate(func(w *World, o *outsideTwoRoom) {
+			o.setTo = func(r envs.Row) { r["state"][0] += .1 }
+			w.Outside, w.Columns = doubled{o}, append(w.Columns, envs.Column{Name: "proprio", DType: "float32", Width: 2})
+		})
+		if err != nil || g.Column != "column proprio" {
+			t.Fatalf("%+v, %v", g, err)
+		}
+	}
 	// What is nondeterministic is accepted if the caller says so.
 	w, o := newOutside(t)
 	w.Nondeterministic = true
@@ -275,6 +286,17 @@ func TestReplayGate(t *testing.T) {
 	if _, _, err := ReplayGate(t.Context(), d, w); err != nil {
 		t.Error(err)
 	}
+}
+
+// doubled shows each state twice, as two columns.
+type doubled struct{ Outside }
+
+func (d doubled) See(slots []int) (frames []byte, columns []float64, err error) {
+	frames, one, err := d.Outside.See(slots)
+	for i := range slots {
+		columns = append(append(columns, one[2*i:2*i+2]...), one[2*i:2*i+2]...)
+	}
+	return frames, columns, err
 }
 
 // Starts by seed need no data set. A set has the same starts in every process, its file is read
