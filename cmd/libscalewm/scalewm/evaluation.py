@@ -152,7 +152,7 @@ def _subject(model, name, kind, proposal, frame_size, actions, weights, train_se
             raise TypeError(f"evaluate: model={model!r} (hint: scalewm.load({model!r}), or \"random\")")
         return {"kind": "random", "name": "random"}, None
     if name is None:
-        raise TypeError("evaluate: name is missing (hint: the name of the model in tables)")
+        raise TypeError("evaluate: name=None (hint: the name of the model in tables)")
     model = unwrapped(model)  # DataParallel has none of the methods
     kind = _kind(model, kind)
     acts = kind == "policy" and _has(model, ("act",))
