@@ -170,7 +170,7 @@ func TestPeersBench(t *testing.T) {
 		want int
 	}{"train": {r.Train.Peer, 4}, "plan": {r.Plan.Peer, 5}, "load": {r.Load.Peer, 2}, "latents": {r.Latents.Peer, 1}} {
 		for variant, why := range c.peer.Dropped {
-			if !strings.Contains(why, "no fast products in bf16 for this processor") {
+			if !strings.Contains(why, "no fast bf16 GEMM for this CPU") {
 				t.Errorf("%s: %s: %s", name, variant, why)
 			}
 		}
