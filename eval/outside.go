@@ -137,11 +137,7 @@ func (r *runner) enterWorld(ctx context.Context, eps []*episode) (err error) {
 
 // drawGoals sets the world to the goals of episodes, and draws them.
 func (d *Data) drawGoals(ctx context.Context, r *runner, eps []*episode, starts []Start) error {
-	goals := slices.Clone(starts)
-	for i := range goals {
-		goals[i].Row += d.rules.GoalOffset
-	}
-	rows, err := d.table(goals)
+	rows, err := d.table(d.goalsOf(starts))
 	if err == nil {
 		_, err = r.Outside.Begin(slots(eps), d.Columns(), rows, rows, false)
 	}
@@ -344,6 +340,15 @@ func (r *runner) checkEnded() error {
 // recorded reports whether starts and goals are rows of a data set.
 func (d *Data) recorded() bool { return d.Source != nil }
 
+// goalsOf returns the rows of the goals of starts.
+func (d *Data) goalsOf(starts []Start) []Start {
+	goals := slices.Clone(starts)
+	for i := range goals {
+		goals[i].Row += d.rules.GoalOffset
+	}
+	return goals
+}
+
 // table returns the values of all columns at starts, back to back.
 func (d *Data) table(starts []Start) ([]float64, error) {
 	var out []float64
@@ -361,15 +366,11 @@ func (d *Data) table(starts []Start) ([]float64, error) {
 
 // beginWorld sets copies of a world to starts and their goals.
 func (d *Data) beginWorld(w *World, slots []int, starts []Start) ([]bool, error) {
-	goals := slices.Clone(starts)
-	for i := range goals {
-		goals[i].Row += d.rules.GoalOffset
-	}
 	from, err := d.table(starts)
 	if err != nil {
 		return nil, err
 	}
-	to, err := d.table(goals)
+	to, err := d.table(d.goalsOf(starts))
 	if err != nil {
 		return nil, err
 	}

@@ -155,11 +155,7 @@ func (g *replay) run(ctx context.Context) (out []shows, err error) {
 		if err != nil {
 			return nil, err
 		}
-		goals := slices.Clone(g.starts)
-		for i := range goals {
-			goals[i].Row += g.rules.GoalOffset
-		}
-		to, err := g.table(goals)
+		to, err := g.table(g.goalsOf(g.starts))
 		if err != nil {
 			return nil, err
 		}

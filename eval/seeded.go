@@ -2,8 +2,6 @@ package eval
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,12 +138,7 @@ func seeded(i int, seeds []int, b Begun) Seeded {
 // seededSet returns the set of starts. Its fingerprint is that of newSet, over the seeds and
 // hashes.
 func seededSet(name string, list []Seeded) Set {
-	b, err := json.Marshal(list)
-	if err != nil {
-		panic("eval: starts do not marshal: " + err.Error())
-	}
-	sum := sha256.Sum256(b)
-	set := Set{Name: name, Hash: hex.EncodeToString(sum[:6]), Seeded: list}
+	set := Set{Name: name, Hash: fingerprint(list), Seeded: list}
 	for i := range list {
 		set.Starts = append(set.Starts, Start{Trajectory: i})
 	}

@@ -42,12 +42,17 @@ type Set struct {
 // of its starts' JSON. The hash enters the spec of every cell, so that two arms are
 // paired only on identical starts, whatever the sets' names.
 func newSet(name string, starts []Start) Set {
+	return Set{Name: name, Starts: starts, Hash: fingerprint(starts)}
+}
+
+// fingerprint returns the fingerprint of a set's starts.
+func fingerprint[S Start | Seeded](starts []S) string {
 	b, err := json.Marshal(starts)
 	if err != nil {
 		panic("eval: starts do not marshal: " + err.Error())
 	}
 	sum := sha256.Sum256(b)
-	return Set{Name: name, Starts: starts, Hash: hex.EncodeToString(sum[:6])}
+	return hex.EncodeToString(sum[:6])
 }
 
 // SetNames returns the names of the six published sets.

@@ -57,12 +57,12 @@ class World:
                 raise TypeError(f"{what}={f!r} is not a function of the environment")
         if isinstance(set_state, (list, tuple)):
             set_state = functools.partial(_call_methods, methods=list(set_state))
-        self._make, self._given = make, {"set_state": set_state, "observe": observe, "frame": frame, "success": success, "goal": goal}
+        self._given = {"set_state": set_state, "observe": observe, "frame": frame, "success": success, "goal": goal}
         self._deterministic, self._timeout, self._envs, self._way = deterministic, timeout, None, None
         with tempfile.NamedTemporaryFile(prefix="scalewm-", delete=False) as file:
             file.write(bytes(16 * max(workers, 1)))
         self._busy = np.memmap(file.name, np.int64).reshape(-1, 2)  # of each worker: the slot that it is working on, and a count of its steps
-        self._workers, self._broken, self.seconds = workers, False, 0.0
+        self._workers, self._broken = workers, False
         seats = [functools.partial(_Seats, i, max(workers, 1), file.name, make, self._given) for i in range(max(workers, 1))]
         try:
             self._envs = AsyncVectorEnv(seats, shared_memory=False) if workers else SyncVectorEnv(seats)
@@ -127,7 +127,6 @@ class World:
 
     def _call(self, what, share=None):
         """Calls a method of all seats with the share of each slot, and returns [(slot, answer)]. An error names the environment."""
-        began = time.perf_counter()
         try:
             if self._workers:
                 self._broken = True  # until all have answered
@@ -139,8 +138,6 @@ class World:
                 answers = self._envs.call("serve", what, share)
         except (EOFError, ConnectionError) as e:
             raise Error(self._lost(what)) from e
-        finally:
-            self.seconds += time.perf_counter() - began
         answers = [a for worker in answers for a in worker]
         for slot, answer in answers:
             if isinstance(answer, _Failure):
