@@ -72,7 +72,7 @@ var layers = []rule{
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}},
 	{of: "eval/external", ours: []string{"envs$", "eval$", "eval/plan", "eval/results", "model$", "model/device", "dataset$", "dataset/safefile"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
-	{of: "eval/submit", ours: []string{"eval/pipeline", "eval/results", "dataset/safefile"}, libraries: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
+	{of: "eval/submit", ours: []string{"eval/pipeline", "eval/results", "dataset/safefile"}, libraries: []string{"sigs.k8s.io/yaml"}},
 	{of: "eval/presets", ours: []string{"model$"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/protocol", ours: []string{"eval/results", "eval/success", "eval/words", "dataset/safefile"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/success", ours: []string{"envs$", "envs/tworoom/disc"}},

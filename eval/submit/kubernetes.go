@@ -10,14 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	batch "k8s.io/api/batch/v1"
-	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"scalewm/eval/pipeline"
@@ -146,76 +143,81 @@ const manifestHead = `# The %s stage of %s. Edit it before you run submit.sh: sc
 # which wrote it, overwrites it on every run.
 %s`
 
+// object is an object of a manifest. The packages of Kubernetes have a type for each, but
+// take as long to compile as a sixth of this program. `make test-kubernetes` checks all
+// manifests with the API server.
+type object = map[string]any
+
 // job returns the Job of a stage. Each pod runs j.Pack shards.
-func (p Plan) job(dir string, j Job) (*batch.Job, error) {
+func (p Plan) job(dir string, j Job) (object, error) {
 	script, err := p.podScript(dir, j)
 	if err != nil {
 		return nil, err
 	}
 	c := p.Kubernetes
-	n := int32(len(allocations(upTo(j.Shards), j.Pack))) // number of pods
-	ours := map[string]string{"scalewm": c.Run}
+	pods := len(allocations(upTo(j.Shards), j.Pack))
+	ours := object{"scalewm": c.Run}
 	labels := maps.Clone(ours)
 	if j.Partition != "" {
 		labels["kueue.x-k8s.io/queue-name"] = j.Partition
 	}
-	container := core.Container{
-		Name: containerName, Image: c.Image, WorkingDir: p.Folder, Command: []string{"bash", "-c"}, Args: []string{script},
-		Resources:    core.ResourceRequirements{Requests: core.ResourceList{}, Limits: core.ResourceList{}},
-		VolumeMounts: []core.VolumeMount{{Name: volumeName, MountPath: c.Mount}},
-	}
-	if c.Secret != "" {
-		container.EnvFrom = []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: c.Secret}}}}
-	}
 	// CPU is only requested: a limit would throttle the pod even on an idle node. GPUs must
 	// be limits. For memory both are equal, so that a pod is not evicted for memory that the
-	// scheduler never reserved.
+	// scheduler never reserved. Quantities are strings.
+	requests, limits := object{}, object{}
 	if j.CPUs > 0 {
-		container.Resources.Requests[core.ResourceCPU] = *resource.NewQuantity(int64(j.CPUs), resource.DecimalSI)
+		requests["cpu"] = strconv.Itoa(j.CPUs)
 	}
 	if j.GPUs > 0 {
-		container.Resources.Limits["nvidia.com/gpu"] = *resource.NewQuantity(int64(j.GPUs), resource.DecimalSI)
+		limits["nvidia.com/gpu"] = strconv.Itoa(j.GPUs)
 	}
 	if j.Mem != "" {
-		memory, err := resource.ParseQuantity(j.Mem)
-		if err != nil {
-			return nil, fmt.Errorf("--mem %s: %w (hint: 16G)", j.Mem, err)
-		}
-		container.Resources.Requests[core.ResourceMemory], container.Resources.Limits[core.ResourceMemory] = memory, memory
+		requests["memory"], limits["memory"] = j.Mem, j.Mem
 	}
-	return &batch.Job{
-		TypeMeta:   meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
-		ObjectMeta: meta.ObjectMeta{Name: c.Run + "-" + j.Name, Labels: labels},
-		Spec: batch.JobSpec{
-			CompletionMode:       new(batch.IndexedCompletion),
-			Completions:          &n,
-			Parallelism:          new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
-			BackoffLimitPerIndex: new(int32(2)),
+	resources := object{}
+	for name, list := range map[string]object{"requests": requests, "limits": limits} {
+		if len(list) > 0 {
+			resources[name] = list
+		}
+	}
+	container := object{
+		"name": containerName, "image": c.Image, "workingDir": p.Folder, "command": []string{"bash", "-c"}, "args": []string{script},
+		"resources": resources, "volumeMounts": []object{{"name": volumeName, "mountPath": c.Mount}},
+	}
+	if c.Secret != "" {
+		container["envFrom"] = []object{{"secretRef": object{"name": c.Secret}}}
+	}
+	return object{
+		"apiVersion": "batch/v1", "kind": "Job",
+		"metadata": object{"name": c.Run + "-" + j.Name, "labels": labels},
+		"spec": object{
+			"completionMode":       "Indexed",
+			"completions":          pods,
+			"parallelism":          min(pods, cmp.Or(j.Throttle, MaxCount)),
+			"backoffLimitPerIndex": 2,
 			// A failed shard must not stop the other shards of its stage.
-			MaxFailedIndexes: &n,
+			"maxFailedIndexes": pods,
 			// By default a replacement starts while the old pod is still terminating, and two
 			// pods would run one shard.
-			PodReplacementPolicy: new(batch.Failed),
+			"podReplacementPolicy": "Failed",
 			// The first rule that matches applies. Ignored failures do not count towards the
 			// backoff limit, and another pod resumes the shard.
-			PodFailurePolicy: &batch.PodFailurePolicy{Rules: []batch.PodFailurePolicyRule{
+			"podFailurePolicy": object{"rules": []object{
 				// Evicted, preempted or drained.
-				{Action: batch.PodFailurePolicyActionIgnore,
-					OnPodConditions: []batch.PodFailurePolicyOnPodConditionsPattern{{Type: core.DisruptionTarget, Status: core.ConditionTrue}}},
+				{"action": "Ignore", "onPodConditions": []object{{"type": "DisruptionTarget", "status": "True"}}},
 				// A mistake in the command line, which all shards share.
-				onExit(batch.PodFailurePolicyActionFailJob, 2),
+				onExit("FailJob", 2),
 				// Cells failed, and would fail again.
-				onExit(batch.PodFailurePolicyActionFailIndex, 3),
+				onExit("FailIndex", 3),
 				// Stopped at a safe point: 75 near the time limit, 130 and 143 by a signal.
-				onExit(batch.PodFailurePolicyActionIgnore, 75, 130, 143)}},
-			Template: core.PodTemplateSpec{
-				ObjectMeta: meta.ObjectMeta{Labels: ours},
-				Spec: core.PodSpec{
-					RestartPolicy:                 core.RestartPolicyNever, // required by PodFailurePolicy
-					TerminationGracePeriodSeconds: new(int64(30)),          // the program needs one second
-					Containers:                    []core.Container{container},
-					Volumes: []core.Volume{{Name: volumeName, VolumeSource: core.VolumeSource{
-						PersistentVolumeClaim: &core.PersistentVolumeClaimVolumeSource{ClaimName: c.Claim}}}},
+				onExit("Ignore", 75, 130, 143)}},
+			"template": object{
+				"metadata": object{"labels": ours},
+				"spec": object{
+					"restartPolicy":                 "Never", // required by podFailurePolicy
+					"terminationGracePeriodSeconds": 30,      // the program needs one second
+					"containers":                    []object{container},
+					"volumes":                       []object{{"name": volumeName, "persistentVolumeClaim": object{"claimName": c.Claim}}},
 				},
 			},
 		},
@@ -229,9 +231,8 @@ const (
 )
 
 // onExit returns the rule for pods whose container exits with one of the codes.
-func onExit(action batch.PodFailurePolicyAction, codes ...int32) batch.PodFailurePolicyRule {
-	return batch.PodFailurePolicyRule{Action: action, OnExitCodes: &batch.PodFailurePolicyOnExitCodesRequirement{
-		ContainerName: new(containerName), Operator: batch.PodFailurePolicyOnExitCodesOpIn, Values: codes}}
+func onExit(action string, codes ...int) object {
+	return object{"action": action, "onExitCodes": object{"containerName": containerName, "operator": "In", "values": codes}}
 }
 
 // upTo returns 0, 1, ..., n-1.
