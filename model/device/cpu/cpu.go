@@ -25,7 +25,7 @@
 package cpu
 
 /*
-#cgo CFLAGS: -std=c11 -O3
+#cgo CFLAGS: -std=c11 -O3 -g1
 #cgo LDFLAGS: -lm -lpthread
 #cgo noescape engine_call
 #cgo nocallback engine_call
