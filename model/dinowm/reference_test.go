@@ -52,8 +52,7 @@ var (
 	// precision.
 	doubleTolerances = tolerances{3e-7, 1e-7, 1e-6}
 	singleTolerances = tolerances{3e-5, 1e-5, 1e-4}
-	// With sums as short as these, PyTorch's own bf16 autocast has errors of this size.
-	bf16Tolerances = tolerances{0.2, 0.05, 0.5}
+	bf16Tolerances   = tolerances{5e-2, 5e-3, 5e-2}
 )
 
 func eachDevice(t *testing.T, path, group string, tree *hdf5test.Tree) {
@@ -156,7 +155,11 @@ func geometry(t *testing.T, path, group string, tree *hdf5test.Tree) Config {
 }
 
 func (c *smallCase) run(path string) {
-	declared, err := geometry(c.T, path, c.group, c.tree).Declare()
+	cfg := geometry(c.T, path, c.group, c.tree)
+	if c.dev.Kind().Precision == device.BF16 && cfg.Backbone.Width < 64 {
+		c.numbers *= 2 // sums so short round more
+	}
+	declared, err := cfg.Declare()
 	if err != nil {
 		c.Fatal(err)
 	}
