@@ -40,9 +40,10 @@ build: setup ## build bin/scalewm
 	@mkdir -p bin
 	go build -buildvcs=false -ldflags '$(version_flags)' -o bin/scalewm ./cmd/scalewm
 
-# cgo finds what make setup-cuda fetched; NVRTC compiles the kernels to PTX.
-cuda_env = CGO_CFLAGS="-O2 -g -I$(fetched)/nvidia_cuda_runtime_cu12/include -I$(fetched)/nvidia_cuda_nvrtc_cu12/include" \
-  CGO_LDFLAGS="-O2 -g -L$(fetched)/cuda" LD_LIBRARY_PATH="$(fetched)/nvidia_cuda_nvrtc_cu12"
+# gcc finds what make setup-cuda fetched; NVRTC compiles the kernels to PTX. With CGO_CFLAGS Go would compile all C
+# code again, since they are part of the keys of its build cache.
+cuda_env = CPATH="$(fetched)/nvidia_cuda_runtime_cu12/include:$(fetched)/nvidia_cuda_nvrtc_cu12/include" \
+  LIBRARY_PATH="$(fetched)/cuda" LD_LIBRARY_PATH="$(fetched)/nvidia_cuda_nvrtc_cu12"
 
 cuda: setup-cuda ## build bin/scalewm-cuda, on any machine; it uses an NVIDIA GPU if there is one
 	@mkdir -p bin

@@ -14,9 +14,25 @@
 extern "C" void emu_copy(uint32_t to, const void *from, int bytes);
 extern "C" void emu_commit();
 extern "C" void emu_wait(int groups);
+
+extern char *emu_dynamic_end; // end of dynamic shared memory
+extern const char *emu_fault; // what a thread did that hardware does not allow
+
+// emu_unfenced has, for each 16 bytes of dynamic shared memory, 1 + the thread whose copy
+// is not yet visible to wgmma, because that thread has not executed a proxy fence since;
+// or 0. Direct stores are not tracked.
+extern int emu_unfenced[];
+
 // emu_shared returns `bytes` bytes of shared memory at an address that must be a
 // multiple of `bytes`.
-extern "C" char *emu_shared(uint32_t at, int bytes);
+static inline char *emu_shared(uint32_t at, int bytes) {
+	if (at % bytes) emu_fault = "an address in shared memory that is not a multiple of its width";
+	if (at + (uint64_t)bytes > (uint64_t)(emu_dynamic_end - emu_dynamic)) {
+		emu_fault = "an address outside the block's shared memory";
+		return emu_dynamic;
+	}
+	return emu_dynamic + at;
+}
 
 static inline uint32_t shared_address(const void *p) { return (uint32_t)((const char *)p - emu_dynamic); }
 static inline void copy16(uint32_t to, const void *from, int bytes = 16) { emu_copy(to, from, bytes); }

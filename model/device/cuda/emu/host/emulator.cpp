@@ -26,7 +26,10 @@
 #include <vector>
 
 Index threadIdx, blockIdx, blockDim, gridDim;
-char *emu_dynamic;
+char *emu_dynamic, *emu_dynamic_end;
+const char *emu_fault;
+enum { MAX_SHARED = 232448 }; // bytes of shared memory that a Hopper block may have (227 KiB)
+int emu_unfenced[MAX_SHARED / 16];
 
 // The linker defines these at the ends of the section of static shared memory. Weak: no
 // kernel may have any.
@@ -34,13 +37,11 @@ extern char __start_emushared[] __attribute__((weak)), __stop_emushared[] __attr
 
 namespace {
 
-enum { MAX_THREADS = 1024, STACK = 64 << 10 }; // threads of a block; bytes of a fiber's stack
+enum { MAX_THREADS = 1024, STACK = (64 << 10) + 320 }; // threads of a block; bytes of a fiber's stack
 enum State { READY, AT_WARP, AT_GROUP, AT_BLOCK, DONE };
 
-enum { MAX_SHARED = 232448 }; // bytes of shared memory that a Hopper block may have (227 KiB)
 enum { GROUP = 128 };          // threads of a warpgroup
 
-char *dynamic_end;                             // end of dynamic shared memory
 void *stacks, *saved[MAX_THREADS], *scheduler; // saved stack pointers of the fibers and of the scheduler
 State state[MAX_THREADS];
 LaneWords contributed[MAX_THREADS]; // to the exchange that a warp waits for
@@ -49,7 +50,6 @@ int lane_order[32]; // the lanes of a warp in the chosen order
 int current, order; // the running thread; 1 forwards, 2 backwards, 3 mixed
 int at_warp[MAX_THREADS / 32], at_group[MAX_THREADS / GROUP], at_block; // threads that wait there
 int blocks;         // blocks that have started, to recognize state of an earlier one
-const char *fault;  // what a thread did that hardware does not allow
 void (*kernel)(const void *);
 const void *kernel_args;
 
@@ -107,16 +107,11 @@ struct Copies {
 	int group;
 } copies[MAX_THREADS];
 
-// For each 16 bytes of dynamic shared memory: 1 + the thread whose copy is not yet
-// visible to wgmma, because that thread has not executed a proxy fence since; or 0.
-// Direct stores are not tracked.
-int unfenced[MAX_SHARED / 16];
-
 // complete performs a copy. It is called while the thread that issued it runs.
 void complete(const Copy &c) {
 	char *to = emu_shared(c.to, 16);
 	int at = (to - emu_dynamic) / 16;
-	unfenced[at] = current + 1;
+	emu_unfenced[at] = current + 1;
 	copies[current].landed.push_back(at);
 	memset(to, 0, 16);
 	if (c.bytes) memcpy(to, c.from, c.bytes);
@@ -184,16 +179,16 @@ bool release_groups(int threads, const char **error) {
 // NaN.
 const char *run_block(int threads) {
 	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
-	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);
-	memset(unfenced, 0, sizeof unfenced);
+	memset(emu_dynamic, 0xff, emu_dynamic_end - emu_dynamic);
+	memset(emu_unfenced, 0, sizeof emu_unfenced);
 	memset(at_group, 0, sizeof at_group);
-	fault = NULL;
+	emu_fault = NULL;
 	at_block = 0;
 	blocks++;
 	for (int i = 0; i < threads; i++) start(i);
 	for (const char *error = NULL;;) {
 		for (int w = 0; w < threads / 32 && !error; w++) run_warp(permuted(w, threads / 32) * 32, &error);
-		if (!error) error = fault;
+		if (!error) error = emu_fault;
 		bool released = !error && release_groups(threads, &error);
 		if (error) return error;
 		if (released) continue;
@@ -215,36 +210,19 @@ const LaneWords *emu_exchange(uint64_t a, uint64_t b, uint64_t c) {
 extern "C" void __syncthreads_emu() { suspend(AT_BLOCK, &at_block); }
 
 extern "C" void emu_group_barrier() { suspend(AT_GROUP, &at_group[current / GROUP]); }
-extern "C" void emu_fault(const char *what) { fault = what; }
 extern "C" int emu_early() { return order == 2; }
 extern "C" int emu_block() { return blocks; }
 
 // emu_fence is the proxy fence: it makes the calling thread's copies visible to wgmma.
 extern "C" void emu_fence() {
 	for (int at : copies[current].landed)
-		if (unfenced[at] == current + 1) unfenced[at] = 0;
+		if (emu_unfenced[at] == current + 1) emu_unfenced[at] = 0;
 	copies[current].landed.clear();
 }
 
-// emu_fenced returns the element at a shared address, for wgmma to read.
-extern "C" char *emu_fenced(uint32_t at) {
-	char *p = emu_shared(at, 2);
-	if (unfenced[(p - emu_dynamic) / 16]) fault = "tensor cores read what a thread copied without fence.proxy.async";
-	return p;
-}
-
-extern "C" char *emu_shared(uint32_t at, int bytes) {
-	if (at % bytes) fault = "an address in shared memory that is not a multiple of its width";
-	if (at + (uint64_t)bytes > (uint64_t)(dynamic_end - emu_dynamic)) {
-		fault = "an address outside the block's shared memory";
-		return emu_dynamic;
-	}
-	return emu_dynamic + at;
-}
-
 extern "C" void emu_copy(uint32_t to, const void *from, int bytes) {
-	if ((uintptr_t)from % 16) fault = "an asynchronous copy from an address that is not a multiple of 16";
-	if (bytes < 0 || bytes > 16) fault = "an asynchronous copy of more than 16 bytes";
+	if ((uintptr_t)from % 16) emu_fault = "an asynchronous copy from an address that is not a multiple of 16";
+	if (bytes < 0 || bytes > 16) emu_fault = "an asynchronous copy of more than 16 bytes";
 	Copy c = {to, from, bytes, copies[current].group};
 	if (order == 2) complete(c);
 	else copies[current].pending.push_back(c);
@@ -283,10 +261,10 @@ extern "C" const char *emu_launch(void (*k)(const void *), const void *args, int
 		stacks = mmap(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		char *dynamic = guarded(MAX_SHARED);
 		if (stacks == MAP_FAILED || !dynamic) return "no memory for the fibers' stacks";
-		dynamic_end = dynamic + MAX_SHARED;
+		emu_dynamic_end = dynamic + MAX_SHARED;
 	}
 	if (shared > MAX_SHARED) return "more shared memory than a block may have";
-	emu_dynamic = dynamic_end - (shared + 15) / 16 * 16; // so that the end is guarded for every size
+	emu_dynamic = emu_dynamic_end - (shared + 15) / 16 * 16; // so that the end is guarded for every size
 	kernel = k;
 	kernel_args = args;
 	order = how;

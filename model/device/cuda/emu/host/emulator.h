@@ -127,6 +127,18 @@ static inline float emu_widen(uint32_t pair, int high) {
 	return v;
 }
 
+// emu_dots returns the dot products (row 0, column 0), (0, 1), (1, 0) and (1, 1) of 16
+// elements, each summed in float32 in order.
+typedef float emu_four __attribute__((vector_size(16)));
+static inline emu_four emu_dots(const float (*row)[16], const float (*column)[16]) {
+	emu_four sum = {};
+	for (int k = 0; k < 16; k++) {
+		emu_four x = {row[0][k], row[0][k], row[1][k], row[1][k]}, y = {column[0][k], column[1][k], column[0][k], column[1][k]};
+		sum += x * y;
+	}
+	return sum;
+}
+
 // mma computes what PTX specifies for mma.m16n8k16: lane 4g+t holds rows g and g+8,
 // inner indices from 2t on, of a, and column g of b. It sums 16 products in float32 in
 // order. Tensor cores sum in another order and truncate intermediate sums, so the bits
@@ -134,16 +146,17 @@ static inline float emu_widen(uint32_t pair, int high) {
 static inline void mma(float *c, const uint32_t *a, const uint32_t *b) {
 	const LaneWords *all = emu_exchange(a[0] | (uint64_t)a[1] << 32, a[2] | (uint64_t)a[3] << 32, b[0] | (uint64_t)b[1] << 32);
 	int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-	for (int e = 0; e < 4; e++) {
-		int low = e / 2, column = 2 * t + e % 2;
-		float sum = 0;
-		for (int k = 0; k < 16; k++) {
-			float x = emu_widen((uint32_t)(all[4 * g + k % 8 / 2].word[k / 8] >> (32 * low)), k % 2);
-			float y = emu_widen((uint32_t)(all[4 * column + k % 8 / 2].word[2] >> (32 * (k / 8))), k % 2);
-			sum += x * y;
+	float row[2][16], column[2][16];
+	for (int i = 0; i < 8; i++) { // of 8 pairs: inner indices 2i and 2i+1
+		uint64_t a_words = all[4 * g + i % 4].word[i / 4];
+		for (int h = 0; h < 2; h++) {
+			uint32_t x = (uint32_t)(a_words >> (32 * h)), y = (uint32_t)(all[4 * (2 * t + h) + i % 4].word[2] >> (32 * (i / 4)));
+			row[h][2 * i] = emu_widen(x, 0), row[h][2 * i + 1] = emu_widen(x, 1);
+			column[h][2 * i] = emu_widen(y, 0), column[h][2 * i + 1] = emu_widen(y, 1);
 		}
-		c[e] += sum;
 	}
+	emu_four sum = emu_dots(row, column);
+	for (int e = 0; e < 4; e++) c[e] += sum[e];
 }
 
 #endif

@@ -12,11 +12,16 @@
 #include <vector>
 
 extern "C" void emu_group_barrier(); // of the 128 threads of a warpgroup
-extern "C" void emu_fault(const char *what);
 extern "C" int emu_early();
 extern "C" int emu_block();
 extern "C" void emu_fence();
-extern "C" char *emu_fenced(uint32_t at);
+
+// emu_fenced returns the element at a shared address, for wgmma to read.
+static inline char *emu_fenced(uint32_t at) {
+	char *p = emu_shared(at, 2);
+	if (emu_unfenced[(p - emu_dynamic) / 16]) emu_fault = "tensor cores read what a thread copied without fence.proxy.async";
+	return p;
+}
 
 // PendingWgmma is an issued m64 x n x k16 instruction of one thread.
 struct PendingWgmma {
@@ -56,7 +61,7 @@ static inline WgmmaQueue &emu_wgmma_queue() {
 // the next 64 i at the leading byte offset.
 static inline void emu_operand_line(float *line, uint64_t descriptor, bool mn_major, int i) {
 	uint32_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
-	if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0) emu_fault("a descriptor of another layout than 128-byte swizzle, base 0");
+	if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0) emu_fault = "a descriptor of another layout than 128-byte swizzle, base 0";
 	uint16_t v[16];
 	int run = mn_major ? 1 : 8; // elements that are contiguous
 	for (int k = 0; k < 16; k += run) {
@@ -70,13 +75,12 @@ static inline void emu_operand_line(float *line, uint64_t descriptor, bool mn_ma
 // 16, columns 2t and 2t+1 of each 8.
 static inline void emu_multiply(PendingWgmma &p) {
 	int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-	float a[2][16], b[16];
-	for (int h = 0; h < 2; h++) emu_operand_line(a[h], p.a, p.mn_major & 1, 16 * warp + g + 8 * h);
-	for (int c = 0; c < p.n / 4; c++) {
-		emu_operand_line(b, p.b, p.mn_major & 2, c / 2 * 8 + 2 * t + c % 2);
-		float sum[2] = {};
-		for (int k = 0; k < 16; k++) sum[0] += a[0][k] * b[k], sum[1] += a[1][k] * b[k];
-		p.sums[c / 2 * 4 + c % 2] = sum[0], p.sums[c / 2 * 4 + 2 + c % 2] = sum[1];
+	float row[2][16], column[2][16];
+	for (int h = 0; h < 2; h++) emu_operand_line(row[h], p.a, p.mn_major & 1, 16 * warp + g + 8 * h);
+	for (int c = 0; c < p.n / 8; c++) {
+		for (int h = 0; h < 2; h++) emu_operand_line(column[h], p.b, p.mn_major & 2, 8 * c + 2 * t + h);
+		emu_four sum = emu_dots(row, column);
+		memcpy(p.sums + 4 * c, &sum, sizeof sum);
 	}
 }
 
@@ -84,8 +88,8 @@ static inline void emu_multiply(PendingWgmma &p) {
 template <int N, int TA, int TB> static inline void wgmma(float (*d)[4], uint64_t a, uint64_t b) {
 	WgmmaQueue &mine = emu_wgmma_queue();
 	const LaneWords *first = emu_exchange(a, b);
-	if (a != first->word[0] || b != first->word[1]) emu_fault("a warpgroup's product on which lanes disagree");
-	if (!mine.fenced) emu_fault("a warpgroup's product without wgmma.fence");
+	if (a != first->word[0] || b != first->word[1]) emu_fault = "a warpgroup's product on which lanes disagree";
+	if (!mine.fenced) emu_fault = "a warpgroup's product without wgmma.fence";
 	PendingWgmma p = {&d[0][0], {}, {}, a, b, N, TA | TB << 1, mine.group, 0, false};
 	for (const PendingWgmma &q : mine.pending) p.chained |= q.d == p.d;
 	memcpy(p.start, p.d, N / 2 * sizeof(float));
