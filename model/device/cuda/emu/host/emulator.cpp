@@ -26,6 +26,7 @@
 #include <vector>
 
 Index threadIdx, blockIdx, blockDim, gridDim;
+WarpProduct emu_products[1024 / 32];
 char *emu_dynamic, *emu_dynamic_end;
 const char *emu_fault;
 enum { MAX_SHARED = 232448 }; // bytes of shared memory that a Hopper block may have (227 KiB)
@@ -157,6 +158,7 @@ void run_warp(int first, const char **error) {
 			return;
 		}
 		memcpy(exchanged[first / 32], contributed + first, sizeof exchanged[0]);
+		emu_products[first / 32].done = false;
 		for (int i = first; i < first + 32; i++) state[i] = READY;
 	}
 }
@@ -180,7 +182,7 @@ bool release_groups(int threads, const char **error) {
 const char *run_block(int threads) {
 	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
 	memset(emu_dynamic, 0xff, emu_dynamic_end - emu_dynamic);
-	memset(emu_unfenced, 0, sizeof emu_unfenced);
+	memset(emu_unfenced, 0, (emu_dynamic_end - emu_dynamic) / 16 * sizeof *emu_unfenced);
 	memset(at_group, 0, sizeof at_group);
 	emu_fault = NULL;
 	at_block = 0;

@@ -127,17 +127,13 @@ static inline float emu_widen(uint32_t pair, int high) {
 	return v;
 }
 
-// emu_dots returns the dot products (row 0, column 0), (0, 1), (1, 0) and (1, 1) of 16
-// elements, each summed in float32 in order.
-typedef float emu_four __attribute__((vector_size(16)));
-static inline emu_four emu_dots(const float (*row)[16], const float (*column)[16]) {
-	emu_four sum = {};
-	for (int k = 0; k < 16; k++) {
-		emu_four x = {row[0][k], row[0][k], row[1][k], row[1][k]}, y = {column[0][k], column[1][k], column[0][k], column[1][k]};
-		sum += x * y;
-	}
-	return sum;
-}
+// WarpProduct is the product of the operands that the lanes of a warp exchanged last. The
+// first lane computes it for all.
+struct WarpProduct {
+	bool done;
+	float d[16][8];
+};
+extern WarpProduct emu_products[];
 
 // mma computes what PTX specifies for mma.m16n8k16: lane 4g+t holds rows g and g+8,
 // inner indices from 2t on, of a, and column g of b. It sums 16 products in float32 in
@@ -145,18 +141,27 @@ static inline emu_four emu_dots(const float (*row)[16], const float (*column)[16
 // differ from those of a GPU.
 static inline void mma(float *c, const uint32_t *a, const uint32_t *b) {
 	const LaneWords *all = emu_exchange(a[0] | (uint64_t)a[1] << 32, a[2] | (uint64_t)a[3] << 32, b[0] | (uint64_t)b[1] << 32);
-	int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-	float row[2][16], column[2][16];
-	for (int i = 0; i < 8; i++) { // of 8 pairs: inner indices 2i and 2i+1
-		uint64_t a_words = all[4 * g + i % 4].word[i / 4];
-		for (int h = 0; h < 2; h++) {
-			uint32_t x = (uint32_t)(a_words >> (32 * h)), y = (uint32_t)(all[4 * (2 * t + h) + i % 4].word[2] >> (32 * (i / 4)));
-			row[h][2 * i] = emu_widen(x, 0), row[h][2 * i + 1] = emu_widen(x, 1);
-			column[h][2 * i] = emu_widen(y, 0), column[h][2 * i + 1] = emu_widen(y, 1);
+	WarpProduct &p = emu_products[threadIdx.x / 32];
+	if (!p.done) {
+		float row[16][16], column[16][8]; // column[k] has element k of all columns
+		for (int lane = 0; lane < 32; lane++) {
+			int g = lane / 4, t = lane % 4;
+			for (int i = 0; i < 8; i++) { // i: bit 0 the number of a pair, bit 1 the word's half, bit 2 the word
+				int k = i / 4 * 8 + 2 * t + i % 2, half = i / 2 % 2;
+				row[g + 8 * half][k] = emu_widen((uint32_t)(all[lane].word[i / 4] >> (32 * half)), i % 2);
+				if (half == 0) column[k][g] = emu_widen((uint32_t)(all[lane].word[2] >> (32 * (i / 4))), i % 2);
+			}
 		}
+		for (int r = 0; r < 16; r++) {
+			float sum[8] = {};
+			for (int k = 0; k < 16; k++)
+				for (int j = 0; j < 8; j++) sum[j] += row[r][k] * column[k][j];
+			memcpy(p.d[r], sum, sizeof sum);
+		}
+		p.done = true;
 	}
-	emu_four sum = emu_dots(row, column);
-	for (int e = 0; e < 4; e++) c[e] += sum[e];
+	int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+	for (int e = 0; e < 4; e++) c[e] += p.d[g + e / 2 * 8][2 * t + e % 2];
 }
 
 #endif

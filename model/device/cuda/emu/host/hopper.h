@@ -71,6 +71,18 @@ static inline void emu_operand_line(float *line, uint64_t descriptor, bool mn_ma
 	for (int k = 0; k < 16; k++) line[k] = emu_widen(v[k], 0);
 }
 
+// emu_dots returns the dot products (row 0, column 0), (0, 1), (1, 0) and (1, 1) of 16
+// elements, each summed in float32 in order.
+typedef float emu_four __attribute__((vector_size(16)));
+static inline emu_four emu_dots(const float (*row)[16], const float (*column)[16]) {
+	emu_four sum = {};
+	for (int k = 0; k < 16; k++) {
+		emu_four x = {row[0][k], row[0][k], row[1][k], row[1][k]}, y = {column[0][k], column[1][k], column[0][k], column[1][k]};
+		sum += x * y;
+	}
+	return sum;
+}
+
 // emu_multiply computes this thread's part of the product: rows g and g+8 of its warp's
 // 16, columns 2t and 2t+1 of each 8.
 static inline void emu_multiply(PendingWgmma &p) {
