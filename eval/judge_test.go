@@ -27,6 +27,9 @@ func actRecorded(t *testing.T, j trial, p *scripted, n int) {
 // succeed when package success says so for a replay without the runner, whichever workers
 // step the episode.
 func TestJudge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for _, name := range []string{"tworoom", "pusht"} {
 		task, err := envs.Lookup(name)
 		must(t, err)

@@ -49,6 +49,9 @@ func (c *counting) Err() error {
 // scratch: after success, and after a device error or a cancellation at any of its
 // calls of Err.
 func TestRunFreesItsMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for _, solver := range Solvers() {
 		j := testJob(t, "T5", 3, "s101", "s102")
 		j.Solver, j.Temperature, j.Batch = solver, 64, 4

@@ -222,6 +222,9 @@ func TestOutsideSpec(t *testing.T) {
 // The replay gate passes a world that restores and repeats, counts rows that do not, and rejects
 // worlds that restore or follow too few.
 func TestReplayGate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	gate := func(change func(*World, *outsideTwoRoom)) (results.ReplayGate, error) {
 		w, o := newOutside(t)
 		d, err := NewWorldData(recordEpisodes(t, 8), outsideTask(), rules(results.Paper), w)

@@ -252,6 +252,9 @@ func wander(p *scripted) {
 // the episodes in a batch, which sets share a job, or an earlier evaluation that ended
 // with an error.
 func TestInvarianceOfPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	d, err := NewData(recordEpisodes(t, 8), tworoom(), rules(results.Paper))
 	must(t, err)
 	j, p := policyJob(t, d, 8, "s101", "s102")

@@ -35,6 +35,9 @@ var replaced = []string{model.OracleState, "oracle-latent@lewm", "oracle-probe@l
 // Results do not depend on workers, batches or on the sets that share a batch, in every
 // solver.
 func TestReplacedInvariance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for _, name := range replaced {
 		j := replacing(t, name, "T5", 3, "s101", "s102")
 		sets := j.Sets
@@ -240,6 +243,9 @@ func TestOracleLatentCosts(t *testing.T) {
 // state, and costs in it are squared distances of positions divided by their variances;
 // whitening rotates these; and two components of two keep the model's own costs.
 func TestMetricsOfTheDotWorld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	own := testJob(t, "T5", 2, "s101")
 	z := plans(own, 2)
 	latent := costsOf(t, own, z)

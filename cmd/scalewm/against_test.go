@@ -96,6 +96,9 @@ func TestPublishedCounts(t *testing.T) {
 // The program of make check-published runs each of its steps on a stand-in: a collected data
 // set and a checkpoint in PyTorch's form, a damaged file, a task without a file.
 func TestCheckPublished(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	self, err := exec.LookPath("scalewm")
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,9 @@ func TestCheckpointsOfAnyFolder(t *testing.T) {
 // Analyses give the same bytes for any number of workers, and if they are killed
 // after each cell and resumed.
 func TestAnalysesKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	data, run := filepath.Join(dir, "d.h5"), filepath.Join(dir, "run")

@@ -281,6 +281,9 @@ func TestConvertInterruptedAtItsEnd(t *testing.T) {
 // A killed or interrupted conversion leaves nothing at --out, or the complete file with exit
 // code 0, and the same command works afterwards.
 func TestConvertKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	path := filepath.Join(t.TempDir(), "long.h5")
 	lengthen(t, dataFile(t, -1), path)
 	f, err := hdf5.Open(path)

@@ -16,6 +16,9 @@ import (
 // package clear) has the starts that the protocol of its name draws itself, and an evaluation
 // of it says so. Other rules, other data and edited manifests are errors before any work.
 func TestManifest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	dir := t.TempDir()
 	data, text := filepath.Join(dir, "d.h5"), readText(t, "../../eval/clear/testdata/reference/protocols/manifest_moderate.json")
 	if _, errs, code := session("collect", "tworoom", "--episodes", "40", "--out", data); code != exitDone {

@@ -13,6 +13,9 @@ import (
 // TestRemote lets two machines without a common folder share a grid through an object store,
 // and a third one report on it. The files are those of a single process.
 func TestRemote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	server := s3test.Start(t)
 	args := func(dir string, more ...string) []string {
 		return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "lewm,scale,random",

@@ -92,6 +92,9 @@ func killed(t *testing.T, lines int, args []string) (ended bool) {
 // TestReproduce runs the grid in one process, with another number of workers and kills, in
 // shards, and again. The bytes are the same each time, and nothing is computed twice.
 func TestReproduce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	whole := t.TempDir()
 	out, errs, code := session(reproduceArgs(whole, "--workers", "1")...)
 	if code != exitDone {
@@ -157,6 +160,9 @@ func TestReproduce(t *testing.T) {
 // TestReproduceTuned checks that the temperature is tuned once, with lewm even though it is
 // not an arm, and used by all arms that plan with mppi. A dry run then finds everything done.
 func TestReproduceTuned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	dir := t.TempDir()
 	args := reproduceArgs(dir, "--methods", "untrained", "--solvers", "cem,mppi", "--tiers", "T5", "--temperature", "tuned")
 	out, errs, code := session(args...)

@@ -55,6 +55,9 @@ func TestSelectCollapsed(t *testing.T) {
 // All checkpoints are measured on the episodes that strict holds out if one of them was
 // trained on the data set, as the analysis of a strict checkpoint is, and else on all.
 func TestSelectRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	tiny, err := filepath.Abs("testdata/tiny.toml")
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // Without the flag, ids of cells are unchanged.
 func TestNewSetting(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: builds the program")
+		t.Skip("slow")
 	}
 	const path = "../../eval/results/rules.go"
 	text, err := os.ReadFile(path)

@@ -20,6 +20,9 @@ import (
 // A verb that is interrupted in the middle of its work ends with exit code 130. One that
 // ignores the signal would reach the time limit of this test.
 func TestSignals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	preset, err := os.ReadFile("testdata/tiny.toml")

@@ -14,6 +14,9 @@ import (
 // TestStages runs a grid stage by stage, each in shards. The files are those of a single
 // run, and no stage computes results of an earlier one.
 func TestStages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	args := func(dir string, more ...string) []string {
 		return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,random",
 			"--tiers", "T5", "--sets", "s101,s102", "--episodes", "2", "--analyses", "spectrum", "--out", dir}, more...)

@@ -84,6 +84,9 @@ type torture struct {
 }
 
 func TestTorture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	kills, err := strconv.Atoi(cmp.Or(os.Getenv(tortureEnv), strconv.Itoa(quickKills)))
 	if err != nil || kills < 1 {
 		t.Fatalf("%s=%s: want a number of kills", tortureEnv, os.Getenv(tortureEnv))

@@ -108,6 +108,9 @@ func TestTrain(t *testing.T) {
 // TestTrainPolicy trains policies on the latents of other runs. Weights do not depend on
 // a cache of the latents, and mistakes are reported before any work.
 func TestTrainPolicy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	dir := t.TempDir()
 	data, other := filepath.Join(dir, "d.h5"), filepath.Join(dir, "other.h5")
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -160,6 +160,9 @@ func TestFoldersOfAnyName(t *testing.T) {
 // A script takes the place of ffmpeg. Its output decides, not the content of the
 // films, whose first episode has three rows.
 func TestFilmsThatDoNotFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	defer func(was time.Duration) { frameTimeout = was }(frameTimeout)

@@ -200,6 +200,9 @@ func TestFlipsOfOurs(t *testing.T) {
 // checksum and the global heap (strings of variable length), which never has one, are
 // left out.
 func TestFlipsOfOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for name, step := range map[string]int{"gzip_7": 97, "indexes": 1999, "latest": 151, "lzf_growing": 97, "sideways": 113} {
 		if long {
 			step = 1

@@ -163,6 +163,9 @@ func race(t *testing.T, s *Store, name string, size, writers int) {
 
 // Requests that fail temporarily are repeated, and transfers that break off resume.
 func TestTrouble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	server, s := start(t)
 	text := large()
 	var n atomic.Int64

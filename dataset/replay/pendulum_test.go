@@ -14,6 +14,9 @@ import (
 // replayed from its file to the same bits and frames. All it needs is the import
 // above.
 func TestNewTaskIsCollectedAndReplayed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needMuJoCo(t)
 	openGL(t)
 	path := filepath.Join(t.TempDir(), "pendulum.h5")

@@ -134,6 +134,9 @@ func TestGoalsOfCube(t *testing.T) {
 // another one they pass the authors' gate of 3 levels on average
 // (docs/sources.md#render-gate).
 func TestFramesOfCube(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needCube(t)
 	here := openGL(t)
 	r, attr := replayArm(t, filepath.Join("testdata", "cube_frames.h5"), Options{Pixels: true, FromControl: true})

@@ -13,6 +13,9 @@ import (
 // (testdata/make_cube_varied.py): with the stored controls, cubes of other sizes are
 // grasped to the same bits, and colours, light and camera give the same bytes.
 func TestVariedRecordingsOfCube(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needMuJoCo(t)
 	if task, err := envs.Lookup("cube"); err != nil {
 		t.Fatal(err)

@@ -88,6 +88,9 @@ func openGL(t *testing.T) string {
 // another one they pass the authors' gate of 3 levels on average
 // (docs/sources.md#render-gate).
 func TestFramesOfReacher(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needMuJoCo(t)
 	here := openGL(t)
 	r, attr := replayArm(t, filepath.Join("testdata", "reacher_frames.h5"), Options{Pixels: true})
@@ -112,6 +115,9 @@ func sameFrames(t *testing.T, here string, f FrameDiff, n int, attr func(string)
 // weights move to the same bits, and lights, colours and the visible target look the
 // same.
 func TestVariedRecordingsOfReacher(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needMuJoCo(t)
 	r, _ := replayArm(t, filepath.Join("testdata", "reacher_varied_states.h5"), Options{})
 	if r.Episodes != 8 || r.Rows != 315 {

@@ -102,6 +102,9 @@ var lean = func() *mjenv.Task {
 }()
 
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needOpenGL(t, made(t))
 	registered, err := envs.Lookup("cube")
 	must(t, err)

@@ -11,6 +11,9 @@ import (
 // TestFramesEqualPlainOnes compares a few frames with a plain renderer's: of a world with the
 // initial factors, then of one that draws its factors.
 func TestFramesEqualPlainOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needOpenGL(t, made(t))
 	o := envs.Options{}
 	for _, f := range factors {

@@ -55,6 +55,9 @@ func TestFrameShowsTheArmAlone(t *testing.T) {
 // TestFramesEqualPlainOnes compares frames of two worlds, alternately, with a plain renderer's.
 // One of the worlds draws its factors.
 func TestFramesEqualPlainOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	needOpenGL(t, made(t))
 	o := envs.Options{}
 	for _, f := range factors {

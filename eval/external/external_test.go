@@ -243,6 +243,9 @@ func rows(t *testing.T, c results.Cell) string {
 // as a world model and as a cost. A proposal of zeros changes only the number of calls, and
 // a policy does not search.
 func TestExternalActsAsItsModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	m := &mirror{World: natively(t)}
 	dir := native
 	for _, kind := range []string{results.PythonWorld, results.PythonCost, results.PythonPolicy} {

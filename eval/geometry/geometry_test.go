@@ -458,6 +458,9 @@ func TestBuckets(t *testing.T) {
 // the middle would be 0.11 above the estimate, and all intervals that miss the
 // correlation would be above it.
 func TestIntervalIsCentred(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func() *Distances {
 		const episodes, frames, noise, within = 20, 10, 3, 0.2

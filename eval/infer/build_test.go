@@ -407,6 +407,9 @@ func TestVariants(t *testing.T) {
 // Cells that were evaluated under other settings get separate blocks and separate
 // numbers over blocks. They are never paired with others.
 func TestSettingsAreApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	on := func(yes bool, s *string, v string) {
 		if yes {
 			*s = v

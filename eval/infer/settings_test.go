@@ -34,6 +34,9 @@ func TestEveryFieldHasARole(t *testing.T) {
 // kinds of fields, none is lost, and no two have the same table, settings, arm, seed,
 // tier and set.
 func TestNoTwoCellsInOnePlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	for round := range 30 {

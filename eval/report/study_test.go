@@ -26,6 +26,9 @@ var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z/-]+) -->\n).*?(<!-- e
 // The tables of docs/notes/study.md, its figures and docs/study/report.json are those
 // of a report on the committed cells. The flag -update rewrites them.
 func TestStudy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	docs := filepath.Join("..", "..", "docs")
 	tables := map[string]string{}
 	studied(t, filepath.Join(docs, "study", "paper"), "paper/", tables) // protocols are never mixed: a report of its own

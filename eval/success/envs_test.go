@@ -18,6 +18,9 @@ import (
 // Upstream agrees with each env's own rule, on random and expert trajectories with goals near
 // the path, so that both outcomes are frequent.
 func TestUpstreamIsTheEnvsRule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for task := range rules {
 		t.Run(task, func(t *testing.T) {
 			known, err := envs.Lookup(task)

@@ -10,6 +10,9 @@ import (
 
 // TestEmulatedGPU is TestReference on the kernels of the GPU, run on the processor.
 func TestEmulatedGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	lib, err := emu.Build(t.TempDir())
 	if errors.Is(err, emu.ErrUnavailable) {
 		t.Skip(err)

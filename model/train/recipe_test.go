@@ -114,6 +114,9 @@ func (d *counted) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 // backend that passes devicetest trains and loads models, and only its Kind
 // identifies it.
 func TestNewBackend(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	devicetest.Run(t, func(*testing.T, int) device.Device { return &counted{Device: ref.New()} })
 	want := options(t, model.Baseline)
 	mustRun(t, want)

@@ -171,6 +171,9 @@ var learners = model.MethodNames(func(m model.Method) bool { return m.Trained() 
 
 // A training that is interrupted after any step and resumed ends with the same bytes.
 func TestResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	t.Run("authors", func(t *testing.T) { checkResume(t, options) })
 	t.Run("paper", func(t *testing.T) { checkResume(t, printed) })
 }

@@ -14,6 +14,9 @@ import (
 // Three models share a cache of two renderers. Each frame must equal that of a separate
 // renderer, and the least recently used renderer must be closed.
 func TestCacheDrawsManyModels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	first, _ := scene(t)
 	newRenderer(t, first, 64, 48) // skips if nothing can draw
 	c := NewCache(2, 64, 48)

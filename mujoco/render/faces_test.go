@@ -31,6 +31,9 @@ func burr(n int, r *rand.Rand) (vertices, faces string) {
 // are small, thin, facing away, clipped by the near and far planes, behind the camera or
 // around it, in the image, in a mirror and in the shadow maps of two lights.
 func TestSeenFacesEqualAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	r := rand.New(rand.NewPCG(5, 6))
 	fineV, fineF := burr(64, r)
 	coarseV, coarseF := burr(12, r)

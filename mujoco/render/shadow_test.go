@@ -11,6 +11,9 @@ import (
 // objects fall, rest and jump, two simulations alternate in one renderer, and light, sizes
 // and colours change.
 func TestKeptShadowsEqualPlainOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	t.Run("mirror", func(t *testing.T) { keptEqualPlain(t, true) })
 	t.Run("no mirror", func(t *testing.T) { keptEqualPlain(t, false) }) // the first draw is cached too
 }

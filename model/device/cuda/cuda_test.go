@@ -24,6 +24,9 @@ var built = sync.OnceValues(func() (*emu.Library, error) {
 
 func emulator(t *testing.T) *emu.Library {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	lib, err := built()
 	if errors.Is(err, emu.ErrUnavailable) {
 		t.Skip(err)

@@ -45,7 +45,9 @@ func Run(t *testing.T, open Open) {
 			compare(t, c.results(t, one, setting{}), c.results(t, ref.New(), setting{}))
 		})
 	}
-	t.Run("invariance", func(t *testing.T) { invariance(t, one, opened(t, open, 2), opened(t, open, 3)) })
+	if !testing.Short() { // most of the time
+		t.Run("invariance", func(t *testing.T) { invariance(t, one, opened(t, open, 2), opened(t, open, 3)) })
+	}
 	t.Run("edges", func(t *testing.T) { edges(t, opened(t, open, 2)) })
 	t.Run("arguments", func(t *testing.T) { arguments(t, one) })
 	t.Run("memory", func(t *testing.T) { memory(t, one) })

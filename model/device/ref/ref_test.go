@@ -16,6 +16,9 @@ import (
 // itself is trivial, but the known values at edge cases and the invariance to the
 // batch are not.
 func TestEdges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	devicetest.Run(t, func(*testing.T, int) device.Device { return ref.New() })
 }
 
