@@ -190,7 +190,7 @@ static void head_gemm(const Head *h, LeftFactor a, i64 rows, i64 k, const uint32
 			Block empty = {0};
 			for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
 				LeftFactor from = {a.p + r * a.row_step, a.row_step, a.step};
-				multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from, factor, to, &empty);
+				multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from, factor, to, &empty, (PrefetchList){0});
 			}
 			continue;
 		}

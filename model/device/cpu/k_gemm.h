@@ -389,7 +389,8 @@ static void pack_transposed(Mat b, uint32_t *dst, i64 width, Layout layout) {
 // BLOCK_COLS, for whose first `done` rows the epilogue has run. It is pending while
 // the next block is multiplied, so that its memory has time to arrive. The tile unit
 // runs asynchronously, so that with tiles a few rows of the epilogue run after each
-// step of K.
+// step of K. Their memory is then prefetched one block earlier, while the block itself
+// is multiplied.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
 // The rows of all five matrices that segments_of lists.
@@ -567,12 +568,16 @@ typedef struct {
 	Sums to;
 } TileJob;
 
+// Meanwhile is what the core does after each step while the tile unit works: the epilogue
+// of `rows` rows of the pending block, and prefetches of `segments` segments.
+typedef struct { Block *pending; i64 rows; PrefetchList prefetches; i64 segments; } Meanwhile;
+
 // tile_block computes a TileJob. down and right, compile-time constants, say whether
 // it has more than 16 rows and more than 16 columns. Tiles always load 16 rows of A:
 // past the last row they read scratch, whose sums nobody stores to dst. After each
-// step of K the epilogue runs for rows_per_step rows of the pending block, while the
-// tile unit works.
-INLINED void tile_block(const int down, const int right, TileJob j, Block *pending, i64 rows_per_step) {
+// step of K, while the tile unit works, the epilogue runs for some rows of the pending
+// block and some segments are prefetched.
+INLINED void tile_block(const int down, const int right, TileJob j, Meanwhile *m) {
 	float *lower = j.to.p + TILE * j.to.stride;
 	const uint32_t *a = j.a.p, *b = j.b;
 	if (j.to.accumulate) {
@@ -595,7 +600,8 @@ INLINED void tile_block(const int down, const int right, TileJob j, Block *pendi
 		if (down) tile_load(5, a + TILE * j.a.row_step, j.a.row_step);
 		if (down) tile_dot(2, 5, 6);
 		if (down && right) tile_dot(3, 5, 7);
-		run_epilogue(pending, rows_per_step);
+		for (i64 i = 0; i < m->segments; i++) prefetch_next(&m->prefetches);
+		run_epilogue(m->pending, m->rows);
 	}
 	tile_store(0, j.to.p, j.to.stride);
 	if (right) tile_store(1, j.to.p + TILE, j.to.stride);
@@ -604,17 +610,20 @@ INLINED void tile_block(const int down, const int right, TileJob j, Block *pendi
 }
 
 // multiply_tiles is multiply by tiles, for at most BLOCK_ROWS rows. It spreads the
-// epilogue of the pending block evenly over its steps.
-static void multiply_tiles(int vecs, i64 rows, i64 steps, LeftFactor a, const uint32_t *panel, Sums to, Block *pending) {
-	i64 rounds = steps / TILE * ((vecs + 1) / 2), rows_per_step = rounds ? (BLOCK_ROWS + rounds - 1) / rounds : 0;
+// epilogue of the pending block, and the segments of the prefetch list, evenly over its
+// steps.
+static void multiply_tiles(int vecs, i64 rows, i64 steps, LeftFactor a, const uint32_t *panel, Sums to, Block *pending, PrefetchList prefetches) {
+	i64 rounds = steps / TILE * ((vecs + 1) / 2);
+	if (rounds == 0) rounds = 1;
+	Meanwhile m = {pending, (BLOCK_ROWS + rounds - 1) / rounds, prefetches, (prefetches.n + rounds - 1) / rounds};
 	tiles_ready();
 	for (int v = 0; v < vecs; v += 2) {
 		TileJob j = {a, panel + v * VL, steps, vecs * VL, {to.p + v * VL, to.stride, to.accumulate}};
 		int down = rows > TILE, right = vecs - v > 1;
-		if (down && right) tile_block(1, 1, j, pending, rows_per_step);
-		else if (down) tile_block(1, 0, j, pending, rows_per_step);
-		else if (right) tile_block(0, 1, j, pending, rows_per_step);
-		else tile_block(0, 0, j, pending, rows_per_step);
+		if (down && right) tile_block(1, 1, j, &m);
+		else if (down) tile_block(1, 0, j, &m);
+		else if (right) tile_block(0, 1, j, &m);
+		else tile_block(0, 0, j, &m);
 	}
 }
 #endif
@@ -657,22 +666,23 @@ static void sum_columns(Mat a, float *total) {
 typedef struct { LeftFactor a; const char *panels; i64 steps, panel_bytes; } Factors;
 
 // multiply_panel multiplies up to BLOCK_ROWS rows of a region, from row r on, by the
-// panel that begins at column c. Meanwhile it prefetches the memory of the pending
-// block, whose epilogue it runs afterwards, when that memory has had time to arrive.
-static void multiply_panel(const Product *p, Region s, Factors f, i64 r, i64 c, Sums to, Block *pending) {
+// panel that begins at column c, which is part of a block. Meanwhile it prefetches the
+// memory of the pending block, whose epilogue it runs afterwards, when that memory has had
+// time to arrive. With tiles the epilogue runs meanwhile too, and the memory that is
+// prefetched is that of the block.
+static void multiply_panel(const Product *p, Region s, Factors f, i64 r, i64 c, Sums to, const Block *block, Block *pending) {
 	i64 rows = imin(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
 	int vecs = (int)((imin(PANEL, s.cols - c) + VL - 1) / VL);
 	LeftFactor a = {f.a.p + r * row_step, row_step, f.a.step};
 	const void *panel = f.panels + c / PANEL * f.panel_bytes;
 	Segment list[MAX_SEGMENTS];
-	PrefetchList prefetches = {list, pending->done < pending->rows ? segments_of(pending, list) : 0};
 #if TILES
 	if (p->layout == PAIRS) {
-		while (prefetches.n > 0) prefetch_next(&prefetches);
-		multiply_tiles(vecs, rows, f.steps, a, panel, to, pending);
+		multiply_tiles(vecs, rows, f.steps, a, panel, to, pending, (PrefetchList){list, segments_of(block, list)});
 		return;
 	}
 #endif
+	PrefetchList prefetches = {list, pending->done < pending->rows ? segments_of(pending, list) : 0};
 	multiply(p->layout, vecs, rows, f.steps, a, panel, to, &prefetches);
 	while (prefetches.n > 0) prefetch_next(&prefetches);
 	run_epilogue(pending, BLOCK_ROWS);
@@ -688,9 +698,10 @@ static void full_k_product(const Product *p, Region s, Factors f, float *sums) {
 		i64 cols = imin(BLOCK_COLS, s.cols - c);
 		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS, half ^= 1) {
 			float *block_sums = sums + half * BLOCK_ROWS * BLOCK_COLS;
-			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){block_sums + j, BLOCK_COLS, 0}, &pending);
+			Block block = {p->g, block_sums, s.r + r, s.c + c, imin(BLOCK_ROWS, s.rows - r), cols, 0};
+			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){block_sums + j, BLOCK_COLS, 0}, &block, &pending);
 			run_epilogue(&pending, BLOCK_ROWS);
-			pending = (Block){p->g, block_sums, s.r + r, s.c + c, imin(BLOCK_ROWS, s.rows - r), cols, 0};
+			pending = block;
 		}
 	}
 	run_epilogue(&pending, BLOCK_ROWS);
@@ -710,7 +721,7 @@ static void add_slice(const Product *p, Region s, i64 r0, i64 c0, Factors f, flo
 	Block empty = {.g = p->g};
 	for (i64 c = 0; c < s.cols; c += PANEL) {
 		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
-			multiply_panel(p, s, f, r, c, (Sums){sums_at(p, sums, r0 + r, c0 + c), BLOCK_COLS, accumulate}, &empty);
+			multiply_panel(p, s, f, r, c, (Sums){sums_at(p, sums, r0 + r, c0 + c), BLOCK_COLS, accumulate}, &empty, &empty);
 		}
 	}
 }
