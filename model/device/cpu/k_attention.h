@@ -104,18 +104,28 @@ static float exponentials(float *s, i64 padded_len, float scale, float top) {
 
 // score_grads replaces the scores s of query r by its probabilities after dropout,
 // and dp = dout.v by the gradients of the scores. Both become zero for keys that the
-// query does not attend to. keep holds the dropout factors. delta is dout.out, which
-// equals the sum of p keep dp over the keys.
-static void score_grads(const Head *h, i64 r, float scaling, float *s, float *dp, const float *keep, float delta) {
-	vf lse = vset(*lse_at(h, r)), scale = vset(scaling);
+// query does not attend to. keep holds the dropout factors.
+//
+// The gradients of a query's scores add up to zero. The sum of p keep dp makes them do so;
+// dout.out equals it by its formula, but not once out is stored as bf16: where values
+// differ little among keys, its error is larger than the gradients.
+static void score_grads(const Head *h, i64 r, float scaling, float *s, float *dp, const float *keep) {
+	vf lse = vset(*lse_at(h, r)), scale = vset(scaling), sum = vset(0.0f);
 	i64 keys = visible_keys(h->a, r);
-	for (i64 j = 0; j < h->padded_len; j += VL) {
-		vf p = vexp(vfma(vload(s + j), scale, -lse)), d = vload(dp + j), k = vload(keep + j);
-		vstore(s + j, p * k);
-		vstore(dp + j, p * (d * k - vset(delta)) * scale);
-	}
-	fill_tail(s, keys, h->padded_len, 0);
+	fill_tail(s, keys, h->padded_len, -INFINITY);
 	fill_tail(dp, keys, h->padded_len, 0);
+	for (i64 j = 0; j < h->padded_len; j += VL) {
+		vf p = vexp(vfma(vload(s + j), scale, -lse)), d = vload(dp + j) * vload(keep + j);
+		vstore(s + j, p);
+		vstore(dp + j, d);
+		sum = vfma(p, d, sum);
+	}
+	vf delta = vset(vsum(sum));
+	for (i64 j = 0; j < h->padded_len; j += VL) {
+		vf p = vload(s + j);
+		vstore(dp + j, p * (vload(dp + j) - delta) * scale);
+		vstore(s + j, p * vload(keep + j));
+	}
 }
 
 // --- Any number of tokens --------------------------------------------------
@@ -341,11 +351,10 @@ static void add_keys(const Head *h, const Scratch *sp, const float *weights, Mat
 static void strip_backward(const Head *h, const Scratch *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
 	Mat q = part(head_queries(h, a->q), first, 0, rows, h->dim), dq = part(head_queries(h, a->dq), first, 0, rows, h->dim);
-	Mat dout = part(head_queries(h, a->dout), first, 0, rows, h->dim), out = part(head_queries(h, a->out), first, 0, rows, h->dim);
+	Mat dout = part(head_queries(h, a->dout), first, 0, rows, h->dim);
 	head_gemm(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->padded_len, 0});
 	head_gemm(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->padded_len, 0});
-	float delta[STRIP], scale = head_scale(h);
-	for (i64 r = 0; r < rows; r++) delta[r] = h->dim % VL ? row_dot(0, dout, r, out, r) : row_dot(1, dout, r, out, r);
+	float scale = head_scale(h);
 	for (i64 r = 0; r < rows; r++) {
 		KeyRange range = key_range(h, first + r);
 		prefetch_next_head(h, first + r, 1);
@@ -353,7 +362,7 @@ static void strip_backward(const Head *h, const Scratch *sp, i64 first, i64 rows
 		prefetch_rows_write(key_rows(h, range, a->dk));
 		prefetch_rows_write(key_rows(h, range, a->dv));
 		keep_row(h, first + r, sp->keep);
-		score_grads(h, first + r, scale, sp->s + r * h->padded_len, sp->t + r * h->padded_len, sp->keep, delta[r]);
+		score_grads(h, first + r, scale, sp->s + r * h->padded_len, sp->t + r * h->padded_len, sp->keep);
 	}
 	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
 	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
@@ -500,7 +509,7 @@ typedef struct { float s[FEW][FEW], ds[FEW][FEW]; } FewGrads;
 INLINED void few_head_grad(const int full, const AttentionArgs *a, i64 i) {
 	Head h = head_of(a, i);
 	Mat q = head_queries(&h, a->q), k = head_keys(&h, a->k), v = head_keys(&h, a->v);
-	Mat out = head_queries(&h, a->out), dout = head_queries(&h, a->dout);
+	Mat dout = head_queries(&h, a->dout);
 	float s[2 * VL + FEW] = {0}, ds[2 * VL + FEW] = {0}, keep[2 * VL + FEW];
 	FewGrads by_key = {0};
 	for (i64 j = 0; j < h.padded_len; j++) keep[j] = 1;
@@ -511,7 +520,7 @@ INLINED void few_head_grad(const int full, const AttentionArgs *a, i64 i) {
 			ds[j] = row_dot(full, dout, r, v, j);
 		}
 		if (a->p > 0) keep_factors(keep, h.len, a->p, a->key, drop_index(&h, r));
-		score_grads(&h, r, head_scale(&h), s, ds, keep, row_dot(full, dout, r, out, r));
+		score_grads(&h, r, head_scale(&h), s, ds, keep);
 		weighted_sum(full, head_queries(&h, a->dq), r, ds, 1, k, keys);
 		for (i64 j = 0; j < keys; j++) {
 			by_key.s[j][r] = s[j];

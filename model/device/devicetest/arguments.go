@@ -78,6 +78,9 @@ func calls() map[string]call {
 	})
 	add("Attention", "6x8 4x3 6x8 6x8 6x8", func(d device.Device, m []device.Mat) { d.Attention(m[0], m[1], m[2], m[3], m[4], heads) })
 	add("AttentionGrad", "6x8 6x8 6x8 6x8 6x8 4x3 6x8 6x8 6x8", func(d device.Device, m []device.Mat) {
+		if b := m[4].BF16(); !m[5].BF16() && b == m[6].BF16() && b == m[7].BF16() && b == m[8].BF16() { // out and lse of a forward pass
+			d.Attention(m[4], m[5], m[6], m[7], m[8], heads)
+		}
 		d.AttentionGrad(m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8], heads)
 	})
 	add("Patches", "8x12", func(d device.Device, m []device.Mat) {
