@@ -14,6 +14,7 @@
 #include "vecmath.h"
 #include "k_mat.h"
 #include "k_stream.h"
+#include "k_micro.h"
 #include "k_gemm.h"
 #include "k_pointwise.h"
 #include "k_columns.h"

@@ -15,6 +15,7 @@
 #include "vecmath.h"
 #include "k_mat.h"
 #include "k_stream.h"
+#include "k_micro.h"
 #include "k_gemm.h"
 #include "k_attention.h"
 #include "k_peak.h"

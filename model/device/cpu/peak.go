@@ -68,7 +68,7 @@ func (e *engine) comparePairs() {
 	})
 }
 
-// usePairs sets the flag that layout_of in k_gemm.h reads.
+// usePairs sets the flag that layout_of in k_micro.h reads.
 func usePairs(fast bool) { C.pairs_are_fast = flag(fast) }
 
 // Pairs reports whether GEMMs on the path avx512bf16 use dot products of bf16 pairs,

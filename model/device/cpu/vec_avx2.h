@@ -3,7 +3,7 @@
 // Each of vec_plain.h, vec_avx2.h and vec_avx512.h defines, for the kernels:
 //
 // - VL, the number of lanes, and IOTA, the lane indices;
-// - TILE_VECTORS and tile_rows: a micro-kernel of k_gemm.h with v vectors of columns
+// - TILE_VECTORS and tile_rows: a micro-kernel of k_micro.h with v vectors of columns
 //   has tile_rows[v] rows of sums, as many as fit the registers;
 // - the types vf, vi and vu, vectors of float, int32_t and uint32_t;
 // - vset (all lanes equal), vload and vstore (unaligned), vloadn and vstoren (the first

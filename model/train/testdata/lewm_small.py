@@ -37,7 +37,7 @@ elif CASE == "narrow":  # an Aux head of another width, and pixels that are norm
     N, B, H, SIZE, DQ, K, M, A = 2, 5, 3, 16, 3, 40, 12, 10
     WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 12, 1, 3, 20, 8, 6, 14, 1, 2, 6, 18
     INSIDE, PRED_HIDDEN = D, HIDDEN
-elif CASE == "wide":  # published widths; tens of megabytes, for SCALEWM_REFERENCE_DIR
+elif CASE == "wide":  # published widths; 250 MB, for SCALEWM_REFERENCE_DIR
     N, B, H, SIZE, DQ, K, M, A = 2, 16, 3, 32, 6, 200, 64, 10
     WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 192, 2, 3, 768, 8, 192, 2048, 2, 16, 64, 2048
     INSIDE, PRED_HIDDEN = D, HIDDEN

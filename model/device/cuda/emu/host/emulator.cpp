@@ -38,7 +38,8 @@ extern char __start_emushared[] __attribute__((weak)), __stop_emushared[] __attr
 
 namespace {
 
-enum { MAX_THREADS = 1024, STACK = (64 << 10) + 320 }; // threads of a block; bytes of a fiber's stack
+enum { MAX_THREADS = 1024 }; // of a block
+enum { STACK = (64 << 10) + 320 }; // bytes of a fiber's stack; at a power of two, all stacks would share cache sets
 enum State { READY, AT_WARP, AT_GROUP, AT_BLOCK, DONE };
 
 enum { GROUP = 128 };          // threads of a warpgroup
