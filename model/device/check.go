@@ -36,7 +36,7 @@ var arguments = parsed(map[string]string{
 	"LayerNormGrad": "dx dgamma dbeta dy* xhat* rstd gamma",
 	"BatchNorm":     "y xhat rstd x gamma beta mean var", "BatchNormEval": "y x gamma beta mean var",
 	"BatchNormGrad": "dx dgamma dbeta dy xhat rstd gamma",
-	"Attention":     "out+ lse q+ k+ v+", "AttentionGrad": "dq+ dk+ dv+ dout+ out+ lse q+ k+ v+",
+	"Attention":     "out+ lse q+ k+ v+", "AttentionGrad": "dq+ dk+ dv+ dout+ lse q+ k+ v+",
 	"Patches": "dst*", "MSE": "loss dpred dtarget pred target", "SIGReg": "loss du u",
 	"PairDistance": "dst z", "PairDistanceGrad": "dz ddist z", "Correlation": "result dx x y",
 	"LatentCost": "dst pred goal", "SumSquares": "dst x", "AdamW": "p g m v sumsq",
@@ -364,10 +364,10 @@ func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {
 	c.Device.Attention(out, lse, q, k, v, h)
 }
 
-func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads) {
-	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.IsSet() && !h.ByToken
-	need(ok, "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
-	c.Device.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
+func (c checked) AttentionGrad(dq, dk, dv, dout, lse, q, k, v Mat, h Heads) {
+	ok := h.fit(lse, []Mat{dq, dout, q}, []Mat{dk, dv, k, v}) && lse.IsSet() && !h.ByToken
+	need(ok, "AttentionGrad", dq, dk, dv, dout, lse, q, k, v)
+	c.Device.AttentionGrad(dq, dk, dv, dout, lse, q, k, v, h)
 }
 
 func (c checked) Patches(dst Mat, px Bytes, f Frames) {

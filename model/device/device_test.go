@@ -41,7 +41,7 @@ func TestMismatchesPanic(t *testing.T) {
 		"BatchNorm":    func() { d.BatchNorm(m(1, 3), none, none, m(1, 3), bn) },
 		"Attention":    func() { d.Attention(m(2, 3), m(1, 3), m(2, 3), m(2, 3), m(2, 3), heads) },
 		"AttentionGrad": func() {
-			d.AttentionGrad(m(2, 3), m(2, 3), m(2, 3), m(2, 3), m(2, 3), none, m(2, 3), m(2, 3), m(2, 3), heads)
+			d.AttentionGrad(m(2, 3), m(2, 3), m(2, 3), m(2, 3), none, m(2, 3), m(2, 3), m(2, 3), heads)
 		},
 		"Patches":      func() { d.Patches(m(4, 12), d.AllocBytes(47), device.Frames{Count: 1, Size: 4, Patch: 2}) },
 		"SIGReg":       func() { d.SIGReg(m(1, 1), none, m(5, 2), 2, 1) },

@@ -245,9 +245,10 @@ type Attention interface {
 	// exponentials of each query's scores, from which AttentionGrad recomputes the
 	// probabilities instead of reading them from memory.
 	Attention(out, lse, q, k, v Mat, h Heads)
-	// AttentionGrad overwrites dq, dk and dv. out and lse are those of the forward
-	// pass.
-	AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads)
+	// AttentionGrad overwrites dq, dk and dv. lse is that of the forward pass. Its result
+	// is not an argument: the gradients of a query's scores need the sum of dout.out to
+	// more digits than a result stored as bf16 has.
+	AttentionGrad(dq, dk, dv, dout, lse, q, k, v Mat, h Heads)
 }
 
 // Frames describes square RGB frames of uint8, stored (y, x, channel), that are split

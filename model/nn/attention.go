@@ -106,5 +106,5 @@ func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 func (a *Attention) grad(p *Pass, dq, dkv, datt device.Mat) {
 	k, v := split(a.kv, a.width())
 	dk, dv := split(dkv, a.width())
-	p.Dev.AttentionGrad(dq, dk, dv, datt, a.att, a.lse, a.q, k, v, a.heads(p))
+	p.Dev.AttentionGrad(dq, dk, dv, datt, a.lse, a.q, k, v, a.heads(p))
 }

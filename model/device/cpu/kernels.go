@@ -179,9 +179,9 @@ func (e *engine) Attention(out, lse, q, k, v device.Mat, h device.Heads) {
 	call(e, C.K_ATTENTION, &args)
 }
 
-func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h device.Heads) {
+func (e *engine) AttentionGrad(dq, dk, dv, dout, lse, q, k, v device.Mat, h device.Heads) {
 	args := attention(h)
-	args.out, args.lse, args.q, args.k, args.v = mat(out), mat(lse), mat(q), mat(k), mat(v)
+	args.lse, args.q, args.k, args.v = mat(lse), mat(q), mat(k), mat(v)
 	args.dq, args.dk, args.dv, args.dout = mat(dq), mat(dk), mat(dv), mat(dout)
 	call(e, C.K_ATTENTION_GRAD, &args)
 }

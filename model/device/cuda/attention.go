@@ -96,10 +96,10 @@ func sharedRows(h device.Heads, own int) int { return (own + 2*32) * (h.Dim + 1)
 
 // AttentionGrad recomputes the probabilities. The float32 kernels need two launches and
 // scratch memory for delta.
-func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h device.Heads) {
-	args, each := e.attention(out, lse, q, k, v, h), h.Seqs*h.Heads
+func (e *engine) AttentionGrad(dq, dk, dv, dout, lse, q, k, v device.Mat, h device.Heads) {
+	args, each := e.attention(device.Mat{}, lse, q, k, v, h), h.Seqs*h.Heads
 	args.dq, args.dk, args.dv, args.dout = view(dq), view(dk), view(dv), view(dout)
-	ms := []mat{args.out, args.q, args.k, args.v, args.dq, args.dk, args.dv, args.dout}
+	ms := []mat{args.q, args.k, args.v, args.dq, args.dk, args.dv, args.dout}
 	tensor, plain := args.tensor(ms)
 	switch {
 	case h.Len <= fewTokens && tensor:

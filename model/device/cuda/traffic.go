@@ -173,8 +173,8 @@ func rowTraffic(k Kernel, args []byte) (Traffic, bool) {
 }
 
 // productTraffic is Traffic of GEMM and attention. The FLOP of attention's gradients
-// are those that the kernels execute: tensor-core kernels compute the scores twice
-// (seven products), attention_few_grad once (five).
+// are those that the kernels execute: tensor-core kernels compute the scores
+// three times (nine products), attention_few_grad once (five).
 func productTraffic(k Kernel, args []byte) (Traffic, bool) {
 	if k.usesWGMMA() {
 		k = kGemmWide // the traffic does not depend on the tile
@@ -196,13 +196,13 @@ func productTraffic(k Kernel, args []byte) (Traffic, bool) {
 		return reads(a.q, a.k, a.v).plus(writes(a.out, a.lse)).plus(Traffic{FLOP: 2 * a.scores()}), true
 	case kAttentionFewGrad, kAttentionFewAnyGrad:
 		a := argsAs[attentionArgs](args)
-		return reads(a.q, a.k, a.v, a.dout, a.out, a.lse).plus(writes(a.dq, a.dk, a.dv)).plus(Traffic{FLOP: 5 * a.scores()}), true
+		return reads(a.q, a.k, a.v, a.dout, a.lse).plus(writes(a.dq, a.dk, a.dv)).plus(Traffic{FLOP: 5 * a.scores()}), true
 	case kAttentionMMAGrad, kAttentionMMAAnyGrad:
 		a := argsAs[attentionArgs](args)
-		return reads(a.q, a.k, a.v, a.dout, a.out, a.lse).plus(writes(a.dq, a.dk, a.dv)).plus(Traffic{FLOP: 7 * a.scores()}), true
+		return reads(a.q, a.k, a.v, a.dout, a.lse).plus(writes(a.dq, a.dk, a.dv)).plus(Traffic{FLOP: 9 * a.scores()}), true
 	case kAttentionGradQ:
 		a := argsAs[attentionArgs](args)
-		return reads(a.q, a.k, a.v, a.dout, a.out, a.lse).plus(writes(a.dq, a.lse)).plus(Traffic{FLOP: 3 * a.scores()}), true
+		return reads(a.q, a.k, a.v, a.dout, a.lse).plus(writes(a.dq, a.lse)).plus(Traffic{FLOP: 5 * a.scores()}), true
 	case kAttentionGradKV:
 		a := argsAs[attentionArgs](args)
 		return reads(a.q, a.k, a.v, a.dout, a.lse, a.lse).plus(writes(a.dk, a.dv)).plus(Traffic{FLOP: 4 * a.scores()}), true

@@ -49,7 +49,7 @@ func attention(k *kit, h device.Heads, bf16 bool) {
 	k.Attention(y, lse, q, key, v, h)
 	k.keep("out", y, true, factor)
 	k.rows("lse", lse)
-	k.AttentionGrad(dq, dkv.Columns(0, inner), dkv.Columns(inner, inner), dy, y, lse, q, key, v, h)
+	k.AttentionGrad(dq, dkv.Columns(0, inner), dkv.Columns(inner, inner), dy, lse, q, key, v, h)
 	k.keep("dq", dq, true, factor)
 	k.keep("dkv", dkv, true, factor)
 	k.Attention(dy, device.Mat{}, q, key, v, h)

@@ -230,9 +230,12 @@ func (k *kit) in(rows, cols int) device.Mat {
 // precision can be compared within the same tolerance.
 func (k *kit) short(rows, cols int) device.Mat {
 	key := k.key()
-	return k.mat(rows, cols, func(r, c int) float64 {
-		return float64(math.Float32frombits(math.Float32bits(number(key, r, c)) & 0xffff0000))
-	})
+	return k.mat(rows, cols, func(r, c int) float64 { return shorten(number(key, r, c)) })
+}
+
+// shorten cuts x to the bits of bf16.
+func shorten(x float32) float64 {
+	return float64(math.Float32frombits(math.Float32bits(x) & 0xffff0000))
 }
 
 // bf16 is short in the device's storage format for activations, bf16Out is out in

@@ -102,13 +102,13 @@ func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 }
 
 // AttentionGrad recomputes p_ij = exp(s_ij - lse_i) from lse. With do_i the gradient
-// of out_i and D_i = do_i.out_i:
+// of out_i and D_i = sum over j of p_ij keep_ij do_i.v_j, which is do_i.out_i:
 //
 //	dv_j  = sum over i of p_ij keep_ij do_i
 //	ds_ij = p_ij (keep_ij do_i.v_j - D_i) / sqrt(Dim)
 //	dq_i  = sum over j of ds_ij k_j
 //	dk_j  = sum over i of ds_ij q_i
-func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs device.Heads) {
+func (e engine) AttentionGrad(dq, dk, dv, dout, lse, q, k, v device.Mat, hs device.Heads) {
 	// All three are sums over several (query, key) pairs, so they start at zero.
 	for _, m := range []device.Mat{dq, dk, dv} {
 		e.Fill(m, 0)
@@ -116,9 +116,12 @@ func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs
 	heads(hs, func(h head) {
 		for i := range h.QueryCount() {
 			do := h.query(dout, i)
-			d := dot(do, h.query(out, i))
-			for j, s := range h.scores(q, k, i) {
-				p, kept := math.Exp(s-row(lse, h.index)[i]), h.keep(i, j)
+			scores, d, l := h.scores(q, k, i), 0.0, row(lse, h.index)[i]
+			for j, s := range scores {
+				d += math.Exp(s-l) * h.keep(i, j) * dot(do, h.key(v, j))
+			}
+			for j, s := range scores {
+				p, kept := math.Exp(s-l), h.keep(i, j)
 				addScaled(h.key(dv, j), p*kept, do)
 				ds := p * (kept*dot(do, h.key(v, j)) - d) / math.Sqrt(float64(h.Dim))
 				addScaled(h.query(dq, i), ds, h.key(k, j))

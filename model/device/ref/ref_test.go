@@ -184,7 +184,7 @@ func TestAttentionGrad(t *testing.T) {
 		dq, dk, dv := b.mat(rows, cols), b.mat(rows, cols), b.mat(rows, cols)
 		loss := func() float64 { b.Attention(out, lse, q, k, v, h); return b.inner(out, dout) }
 		loss()
-		b.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
+		b.AttentionGrad(dq, dk, dv, dout, lse, q, k, v, h)
 		b.gradient(t, "q", q, dq, loss)
 		b.gradient(t, "k", k, dk, loss)
 		b.gradient(t, "v", v, dv, loss)

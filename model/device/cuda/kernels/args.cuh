@@ -87,8 +87,8 @@ struct GemmArgs {
 // sequence. queries is the number of queries of a sequence, which are its last tokens.
 // block is 0 (no mask) or the block size of the block-causal mask; by_token selects the
 // row order of device.Heads.ByToken. vec says that rows allow 16-byte access. p and key
-// are dropout's. delta (seqs*heads x queries) is scratch for the dot product dout . out
-// of each query.
+// are dropout's. The gradients do not use out. delta (seqs*heads x queries) is scratch
+// of the float32 gradients (attention.cu).
 struct AttentionArgs {
 	Mat out, lse, q, k, v, dq, dk, dv, dout;
 	float *delta;

@@ -8,7 +8,7 @@
 //    out = out exp(m-m') + sum exp(s-m') v, and finally out/total
 // The backward pass recomputes p = exp(s - lse), where lse = m + log(total) comes from
 // the forward pass:
-//    ds = p (dp - delta), dp = dout v^T, delta = dout . out
+//    ds = p (dp - delta), dp = dout v^T, delta = sum p dp over the query's keys
 //    dq = ds k / sqrt(dim), dk = ds^T q / sqrt(dim), dv = p^T dout
 // Dropout factors multiply p in out and dv, and dp.
 //
@@ -16,9 +16,12 @@
 // passing rows, a lane computes the dot products with one of the 32; along the columns,
 // it has every 32nd column of the sums, which stay in registers.
 //
+// delta equals dout . out by its formula, but not if out is stored as bf16: where values
+// differ little among keys, its rounding exceeds the gradients of the scores.
+//
 // Memory traffic: forward reads q once, writes out and lse once, and reads k and v once
-// per 16 queries. The gradient of q reads k and v as often, and that of k and v reads q
-// and dout once per 16 keys. Separate kernels for dq and for dk, dv recompute the
+// per 16 queries. The gradient of q reads k and v twice as often, and that of k and v reads
+// q and dout once per 16 keys. Separate kernels for dq and for dk, dv recompute the
 // scores but need no additions between blocks.
 //
 // Rows in shared memory are padded by one float: dim is usually a multiple of 32, and
@@ -108,41 +111,44 @@ KERNEL(attention, AttentionArgs, BLOCK_WARPS *WARP) {
 	store_rows(a.out, h.query, a.queries, a, h, out, total);
 }
 
-// attention_grad_q computes dq, and stores delta = dout . out of each query for
+// attention_grad_q computes delta of each query and then dq. It stores delta for
 // attention_grad_kv, which therefore must follow it.
 KERNEL(attention_grad_q, AttentionArgs, BLOCK_WARPS *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *dout = q + BLOCK_ROWS * width, *k = dout + BLOCK_ROWS * width, *v = k + WARP * width;
 	Head h = piece_of(a, a.queries, BLOCK_ROWS);
-	float dq[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], lse[ROWS], delta[ROWS], scale[ROWS];
+	float dq[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], lse[ROWS], delta[ROWS] = {}, sum[ROWS] = {}, scale[ROWS];
 	stage(q, a.q, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
 	stage(dout, a.dout, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
-	__syncthreads();
 	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 query = h.r0 + warp() * ROWS + i;
-		float sum = 0;
-		for (int d = lane(); query < a.queries && d < dim; d += WARP)
-			sum = fmaf(dout[(warp() * ROWS + i) * width + d], get(a.out, h.query + query * h.step, h.col + d), sum);
-		delta[i] = warp_sum(sum);
 		lse[i] = query < a.queries ? at(a.lse, h.index, query) : 0;
 		scale[i] = 1 / sqrtf((float)dim);
-		if (lane() == 0 && query < a.queries) a.delta[h.index * a.queries + query] = delta[i];
 	}
-	for (i64 t0 = 0; t0 < keys_of(a, min64(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
-		__syncthreads();
-		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
-		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
-		__syncthreads();
-		dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
-		dots(dp, dout + warp() * ROWS * width, v + lane() * width, dim, width);
-		UNROLL for (int i = 0; i < ROWS; i++) {
-			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
-			bool seen = query < a.queries && key < keys_of(a, query);
-			float p = seen ? expf(s[i] * scale[i] - lse[i]) : 0;
-			s[i] = seen ? p * (attention_dropout(a, h, query, key) * dp[i] - delta[i]) : 0;
+	for (int pass = 0; pass < 2; pass++) { // the first, with delta = 0, sums p dp
+		for (i64 t0 = 0; t0 < keys_of(a, min64(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+			__syncthreads();
+			stage(k, a.k, h.key, a.len, h, t0, WARP, width);
+			stage(v, a.v, h.key, a.len, h, t0, WARP, width);
+			__syncthreads();
+			dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
+			dots(dp, dout + warp() * ROWS * width, v + lane() * width, dim, width);
+			UNROLL for (int i = 0; i < ROWS; i++) {
+				i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
+				bool seen = query < a.queries && key < keys_of(a, query);
+				float p = seen ? expf(s[i] * scale[i] - lse[i]) : 0;
+				s[i] = seen ? p * (attention_dropout(a, h, query, key) * dp[i] - delta[i]) : 0;
+				sum[i] += s[i];
+			}
+			if (pass == 1) add_weighted(dq, s, k, dim, width);
 		}
-		add_weighted(dq, s, k, dim, width);
+		if (pass == 1) break;
+		UNROLL for (int i = 0; i < ROWS; i++) {
+			i64 query = h.r0 + warp() * ROWS + i;
+			delta[i] = warp_sum(sum[i]);
+			if (lane() == 0 && query < a.queries) a.delta[h.index * a.queries + query] = delta[i];
+		}
 	}
 	store_rows(a.dq, h.query, a.queries, a, h, dq, scale);
 }

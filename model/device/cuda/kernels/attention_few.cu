@@ -3,7 +3,8 @@
 // All tokens of a head fit in the registers of a few lanes. Softmax is exact in one
 // pass, and nothing goes through shared memory: out = p v with p = softmax(q k^T /
 // sqrt(dim)). The backward pass recomputes p from lse:
-//    ds = p (dout v^T - dout . out) / sqrt(dim), dq = ds k, dk = ds^T q, dv = p^T dout
+//    ds = p (dp - sum p dp) / sqrt(dim), dp = dout v^T
+//    dq = ds k, dk = ds^T q, dv = p^T dout
 //
 // For heads of 64 bf16 columns, eight lanes share a head, eight columns each. Others of
 // up to 128 columns take a warp, four columns a lane. The dot products of queries and
@@ -12,7 +13,7 @@
 // dropout factors in parallel instead of redundantly.
 //
 // Memory traffic: forward reads q, k and v once and writes out, and lse if given, once;
-// backward reads q, k, v, out, dout and lse once and writes dq, dk and dv once.
+// backward reads q, k, v, dout and lse once and writes dq, dk and dv once.
 #include "flash.cuh"
 
 // The largest number of tokens, and of columns of a head.
@@ -175,27 +176,23 @@ template <int L> DEVICE void forward(const AttentionArgs &a) {
 KERNEL(attention_few, AttentionArgs, BLOCK_WARPS *WARP) { forward<8>(a); }
 KERNEL(attention_few_any, AttentionArgs, BLOCK_WARPS *WARP) { forward<WARP>(a); }
 
-// backward computes all gradients. To save registers, v first holds out, for delta =
-// dout . out, and is loaded with the values afterwards.
+// backward computes all gradients.
 template <int L> DEVICE void backward(const AttentionArgs &a) {
 	typedef Pairs<L, FEW> S;
 	Window<L> w = window_of<L>(a);
 	Tokens<L> q, k, v, dout;
 	S ds, p;
-	float delta[FEW];
-	load(v, w, w.queries(a.out)), load(dout, w, w.queries(a.dout)); // v temporarily holds out
-	UNROLL for (int i = 0; i < FEW; i++) delta[i] = dot(dout, i, v, i);
-	reduce_scatter<L, FEW>(delta);
-	load(q, w, w.queries(a.q)), load(k, w, w.keys(a.k)), load(v, w, w.keys(a.v));
+	load(q, w, w.queries(a.q)), load(dout, w, w.queries(a.dout)), load(k, w, w.keys(a.k)), load(v, w, w.keys(a.v));
 	p.dot_rows(q, k), ds.dot_rows(dout, v);
 	int j = S::col(w);
 	UNROLL for (int e = 0; e < S::EACH; e++) {
 		int i = S::row(w, e);
 		bool seen = w.valid && i < a.queries && j < seen_by(a, i);
-		float of_query = __shfl_sync(FULL, delta[0], lane() - w.at + i), dropout = a.p != 0 ? attention_dropout(a, w.h, i, j) : 1;
+		float dropout = a.p != 0 ? attention_dropout(a, w.h, i, j) : 1;
 		float exact = seen ? expf(p.v[e] * w.scale() - at(a.lse, w.h.index, i)) : 0;
 		p.v[e] = exact * dropout;
-		ds.v[e] = exact * (dropout * ds.v[e] - of_query) * w.scale();
+		float delta = quad_sum(p.v[e] * ds.v[e]); // the quad has the keys of query i
+		ds.v[e] = exact * (dropout * ds.v[e] - delta) * w.scale();
 	}
 	UNROLL for (int t = 0; t < FEW; t++) {
 		float dq[Window<L>::C] = {}, dk[Window<L>::C] = {}, dv[Window<L>::C] = {};

@@ -2,19 +2,19 @@
 // bf16 columns.
 //
 // A block processes one head of one sequence in two sweeps. In the first, keys and
-// values are in shared memory, and warps carry queries through them for dq. In the
-// second, queries and their gradients are in shared memory, and warps carry keys
-// through those for dk and dv. With s = q k^T / 8, p = exp(s - lse) and delta = dout .
-// out:
-//    ds = p (dout v^T - delta), dq = ds k / 8, dk = ds^T q / 8, dv = p^T dout
-// The scores are computed in both sweeps, seven products instead of five. In return no
-// sums are added between warps, which would need atomics or another pass. Scores and
-// sums stay in registers; lse and delta of the queries, which the second sweep needs,
-// in shared memory.
+// values are in shared memory, and warps carry queries through them twice, for delta and
+// then for dq. In the second, queries and their gradients are in shared memory, and warps
+// carry keys through those for dk and dv. With s = q k^T / 8, p = exp(s - lse) and
+// dp = dout v^T:
+//    delta = sum p dp, ds = p (dp - delta), dq = ds k / 8, dk = ds^T q / 8, dv = p^T dout
+// delta cannot be dout . out (attention.cu says why). The scores are computed three times,
+// nine products instead of five. In return no sums are added between warps, which would
+// need atomics or another pass. Scores and sums stay in registers; lse and delta of the
+// queries, which the second sweep needs, in shared memory.
 //
-// Memory traffic: out and lse are read once, q, k, v and dout twice, the second time
-// from L2; dq, dk and dv are written once. With a mask, dropout or more than CHUNK
-// rows, k and v are read once per 64 queries, and q and dout once per 64 keys.
+// Memory traffic: lse is read once, q, k, v and dout twice, the second time from L2; dq,
+// dk and dv are written once. With a mask, dropout or more than CHUNK rows, k and v are
+// read twice per 64 queries, and q and dout once per 64 keys.
 #include "flash.cuh"
 
 // Grads is a block's head, the chunks of two matrices in shared memory, and the
@@ -58,44 +58,37 @@ template <int M> DEVICE void zero(RowSums<M> &x) {
 	}
 }
 
-// dot returns the dot product of the lane's row r of tile m of x and y, summed over the
-// quad.
-template <int M> DEVICE float dot(const RowTiles<M> &x, const RowTiles<M> &y, int m, int r) {
-	float sum = 0;
-	UNROLL for (int i = 0; i < STEPS; i++) {
-		UNROLL for (int e = r; e < 4; e += 2) {
-			u32 u = x.f[m][i][e], v = y.f[m][i][e];
-			sum = fmaf(widen(u), widen(v), sum);
-			sum = fmaf(__int_as_float((int)(u & 0xffff0000u)), __int_as_float((int)(v & 0xffff0000u)), sum);
-		}
-	}
-	return quad_sum(sum);
-}
-
-// begin loads the queries from r0 on and stores their statistics for the second sweep.
-// Missing queries get lse = infinity (stored negated), so their probabilities are zero
-// and they add nothing.
+// begin loads the queries from r0 on. Missing queries get lse = infinity (stored
+// negated), so their probabilities are zero and they add nothing.
 template <int M> DEVICE void begin(QueryGrad<M> &x, const Grads &b, int r0) {
 	x.r0 = r0;
-	RowTiles<M> out;
-	out.load(b.queries(b.a.out), r0);
 	x.dout.load(b.queries(b.a.dout), r0);
 	x.q.load(b.queries(b.a.q), r0);
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int r = 0; r < 2; r++) {
 			int query = row_of(r0, m, r);
-			bool valid = query < (int)b.a.queries;
-			x.delta[m][r] = dot(out, x.dout, m, r);
-			x.lse[m][r] = valid ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
-			if (lane() % 4 == 0 && query < stats_rows(b.a)) b.stats[2 * query] = x.lse[m][r], b.stats[2 * query + 1] = x.delta[m][r];
+			x.lse[m][r] = query < (int)b.a.queries ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
+			x.delta[m][r] = 0;
 		}
 	}
 	zero(x.dq);
 }
 
-// sum_over_keys adds to dq the contribution of 16 keys from t on; the chunk begins at
-// t0.
-template <bool MASKED, bool PLAIN, int M> DEVICE void sum_over_keys(QueryGrad<M> &x, const Grads &b, int t0, int t) {
+// share_delta adds up the quad's parts of delta, and stores lse and delta for the second
+// sweep.
+template <int M> DEVICE void share_delta(QueryGrad<M> &x, const Grads &b) {
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int r = 0; r < 2; r++) {
+			int query = row_of(x.r0, m, r);
+			x.delta[m][r] = quad_sum(x.delta[m][r]);
+			if (lane() % 4 == 0 && query < stats_rows(b.a)) b.stats[2 * query] = x.lse[m][r], b.stats[2 * query + 1] = x.delta[m][r];
+		}
+	}
+}
+
+// sum_over_keys adds to delta (DELTA) or to dq the contribution of 16 keys from t on; the
+// chunk begins at t0.
+template <bool DELTA, bool MASKED, bool PLAIN, int M> DEVICE void sum_over_keys(QueryGrad<M> &x, const Grads &b, int t0, int t) {
 	Scores<M, 2> s, dp;
 	dot_rows(s, x.q, b.x, t - t0);
 	dot_rows(dp, x.dout, b.y, t - t0);
@@ -106,12 +99,13 @@ template <bool MASKED, bool PLAIN, int M> DEVICE void sum_over_keys(QueryGrad<M>
 				int key = col_of(t, n, e);
 				float p = fast_exp2(fmaf(s.v[m][n][e], TO_BASE_2, x.lse[m][e / 2]));
 				float dropout = PLAIN ? 1 : attention_dropout(b.a, b.h, query, key);
-				float ds = p * fmaf(dropout, dp.v[m][n][e], -x.delta[m][e / 2]);
-				s.v[m][n][e] = MASKED && key >= seen ? 0 : ds;
+				if (MASKED && key >= seen) p = 0;
+				if (DELTA) x.delta[m][e / 2] = fmaf(p, dropout * dp.v[m][n][e], x.delta[m][e / 2]);
+				else s.v[m][n][e] = p * fmaf(dropout, dp.v[m][n][e], -x.delta[m][e / 2]);
 			}
 		}
 	}
-	accumulate(x.dq, s, b.x, t - t0);
+	if (!DELTA) accumulate(x.dq, s, b.x, t - t0);
 }
 
 // store_all stores sums with one scale for all rows.
@@ -169,13 +163,19 @@ template <int M> DEVICE void finish(const KeyGrad<M> &x, const Grads &b) {
 }
 
 // plain_queries and plain_keys are the two sweeps for heads that fit in shared memory,
-// without mask and dropout.
+// without mask and dropout; plain_sum carries queries through all keys once.
+template <bool DELTA, int M> DEVICE void plain_sum(QueryGrad<M> &x, const Grads &b) {
+	int t = 0, len = (int)b.a.len;
+	for (; t + 16 <= len; t += 16) sum_over_keys<DELTA, false, true>(x, b, 0, t);
+	if (t < len) sum_over_keys<DELTA, true, true>(x, b, 0, t);
+}
+
 template <int M> DEVICE void plain_queries(const Grads &b, int r0) {
 	QueryGrad<M> x;
 	begin(x, b, r0);
-	int t = 0, len = (int)b.a.len;
-	for (; t + 16 <= len; t += 16) sum_over_keys<false, true>(x, b, 0, t);
-	if (t < len) sum_over_keys<true, true>(x, b, 0, t);
+	plain_sum<true>(x, b);
+	share_delta(x, b);
+	plain_sum<false>(x, b);
 	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
 }
 
@@ -213,16 +213,23 @@ KERNEL(attention_mma_grad, AttentionArgs, BLOCK_WARPS *WARP, 2) {
 }
 
 // any_queries and any_keys are the sweeps of the general case: 64 rows per pass, 16 per
-// warp, while the rows on the other side of the products arrive in chunks.
-DEVICE void any_queries(const Grads &b, int first) {
-	int r0 = first + 16 * warp(), keys = seen_by(b.a, first + 16 * BLOCK_WARPS - 1);
-	QueryGrad<1> x;
-	begin(x, b, r0);
+// warp, while the rows on the other side of the products arrive in chunks. any_sum carries
+// the queries through the first `keys` keys, which some of the block's queries see.
+template <bool DELTA> DEVICE void any_sum(QueryGrad<1> &x, const Grads &b, int keys) {
 	for (int t0 = 0; t0 < keys; t0 += CHUNK) {
 		stage_two(b, b.keys(b.a.k), b.keys(b.a.v), t0);
-		for (int t = t0; t < min32(t0 + CHUNK, seen_by(b.a, r0 + 15)); t += 16) sum_over_keys<true, false>(x, b, t0, t);
+		for (int t = t0; t < min32(t0 + CHUNK, seen_by(b.a, x.r0 + 15)); t += 16) sum_over_keys<DELTA, true, false>(x, b, t0, t);
 	}
-	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
+}
+
+DEVICE void any_queries(const Grads &b, int first) {
+	int keys = seen_by(b.a, first + 16 * BLOCK_WARPS - 1);
+	QueryGrad<1> x;
+	begin(x, b, first + 16 * warp());
+	any_sum<true>(x, b, keys);
+	share_delta(x, b);
+	any_sum<false>(x, b, keys);
+	store_all(b.queries(b.a.dq), x.r0, x.dq, 0.125f);
 }
 
 DEVICE void any_keys(const Grads &b, int r0) {

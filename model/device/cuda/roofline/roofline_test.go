@@ -175,9 +175,9 @@ func TestRoofline(t *testing.T) {
 				t.Errorf("%s: kernel %s is not counted (hint: traffic.go of package cuda says what kernels move)", c.name, e.Kernel)
 			}
 		}
-		// The gradient of attention recomputes the scores, and SIGReg's directions have
-		// no gradient: allow a tenth.
-		if math.Abs(flop/c.flop-1) > 0.1 {
+		// The gradient of attention computes the scores three times, and SIGReg's
+		// directions have no gradient: allow an eighth.
+		if math.Abs(flop/c.flop-1) > 0.125 {
 			t.Errorf("%s: %.4g operations, the model counts %.4g", c.name, flop, c.flop)
 		}
 	}
