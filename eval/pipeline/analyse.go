@@ -114,7 +114,8 @@ func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
 func (s *Analyse) job() (j analysis.Job, err error) {
 	// Analyses do not depend on how the models are evaluated, except for what their
 	// training held out.
-	rules := results.Published().Named(s.w.Grid.Training())
+	rules := results.Published()
+	rules.Protocol = s.w.Grid.Training()
 	t, err := s.w.open(s.task)
 	if err != nil {
 		return j, err
