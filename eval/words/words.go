@@ -34,15 +34,21 @@ func Points(x float64) string {
 	if math.IsNaN(x) {
 		return None
 	}
-	if s := strconv.FormatFloat(x, 'f', 1, 64); s != "-0.0" {
-		return s
-	}
-	return "0.0"
+	return rounded(x, 1)
 }
 
-// Decimal formats a number with a typographic minus.
+// rounded formats a number. A zero has no sign.
+func rounded(x float64, digits int) string {
+	s := strconv.FormatFloat(x, 'f', digits, 64)
+	if strings.Trim(s, "-0.") == "" {
+		return strings.TrimPrefix(s, "-")
+	}
+	return s
+}
+
+// Decimal formats a number with a typographic minus. Rounding never gives "−0.00".
 func Decimal(x float64, digits int) string {
-	return strings.Replace(strconv.FormatFloat(x, 'f', digits, 64), "-", "−", 1)
+	return strings.Replace(rounded(x, digits), "-", "−", 1)
 }
 
 // Signed formats a difference like Points, with its sign. The minus is typographic, and

@@ -12,7 +12,7 @@ func TestWords(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct{ got, want string }{
 		{Signed(3.14), "+3.1"}, {Signed(-3.14), "−3.1"}, {Signed(-0.04), "0.0"}, {Signed(nan), "–"}, {Interval(-1, 2.5), "−1.0 to +2.5"},
-		{Points(99.95), "100.0"}, {Points(-0.01), "0.0"}, {Points(nan), "–"}, {Decimal(-0.125, 2), "−0.12"}, {Spread(83.33, 8.16), "83.3 ± 8.2"}, {Spread(80, nan), "80.0"},
+		{Points(99.95), "100.0"}, {Points(-0.01), "0.0"}, {Points(nan), "–"}, {Decimal(-0.125, 2), "−0.12"}, {Decimal(-0.001, 2), "0.00"}, {Spread(83.33, 8.16), "83.3 ± 8.2"}, {Spread(80, nan), "80.0"},
 		{P(0.0312), "0.031"}, {P(0.0001), "< 0.001"}, {P(1), "1.000"}, {P(nan), "–"}, {Equals(0.5), "= 0.500"}, {Equals(1e-5), "< 0.001"}, {Equals(nan), "–"},
 		{Thousands(9000), "9,000"}, {Thousands(1234567), "1,234,567"}, {Thousands(30), "30"},
 		{Count(1, "cell"), "1 cell"}, {Count(0, "cell"), "0 cells"},
