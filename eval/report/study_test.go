@@ -19,30 +19,42 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// studyTable matches the places of docs/notes/study.md where a table of the report is
-// inserted.
+// pages are made from packed cells: by page, the folder of its cells, both in docs. Cells
+// in its folder paper are a report of their own, since protocols are never mixed; the
+// anchors of its tables begin with paper/.
+var pages = map[string]string{"notes/study.md": "study", "notes/five.md": "notes/five"}
+
+// studyTable matches the places of a page where a table of the report is inserted.
 var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z/-]+) -->\n).*?(<!-- end -->\n)`)
 
-// The tables of docs/notes/study.md, its figures and docs/study/report.json are those
-// of a report on the committed cells. The flag -update rewrites them.
+// The tables of the pages and the figures and report.json of their folders are those of a
+// report on the committed cells. The flag -update rewrites them.
 func TestStudy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	docs := filepath.Join("..", "..", "docs")
+	for page, cells := range pages {
+		t.Run(page, func(t *testing.T) { study(t, filepath.Join("..", "..", "docs"), page, cells) })
+	}
+}
+
+func study(t *testing.T, docs, name, cells string) {
 	tables := map[string]string{}
-	studied(t, filepath.Join(docs, "study", "paper"), "paper/", tables) // protocols are never mixed: a report of its own
-	r := studied(t, filepath.Join(docs, "study"), "", tables)
+	paper := filepath.Join(docs, cells, "paper")
+	if _, err := os.Stat(paper); err == nil {
+		studied(t, paper, "paper/", tables)
+	}
+	r := studied(t, filepath.Join(docs, cells), "", tables)
 	all := r.JSON()
 	all.Analyses, all.Numbers = nil, nil // megabytes that the cells give
 	text, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, css := read(t, filepath.Join(docs, "notes", "study.md")), read(t, filepath.Join("doc", "page", "style.css"))
+	page, css := read(t, filepath.Join(docs, name)), read(t, filepath.Join("doc", "page", "style.css"))
 	want := map[string]string{
-		"study/report.json": string(text) + "\n",
-		"notes/study.md": studyTable.ReplaceAllStringFunc(page, func(s string) string {
+		cells + "/report.json": string(text) + "\n",
+		name: studyTable.ReplaceAllStringFunc(page, func(s string) string {
 			m := studyTable.FindStringSubmatch(s)
 			table, ok := tables[m[2]]
 			if !ok {
@@ -55,7 +67,7 @@ func TestStudy(t *testing.T) {
 		if b.Solver == "cem" && b.Main == nil {
 			figure := strings.Replace(string(r.computeFigure(b)), "<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `, 1)
 			head, rest, _ := strings.Cut(figure, ">")
-			want["study/"+anchorOf(b.Place)+".svg"] = head + "><style><![CDATA[" + css + "]]></style>" + rest + "\n"
+			want[cells+"/"+anchorOf(b.Place)+".svg"] = head + "><style><![CDATA[" + css + "]]></style>" + rest + "\n"
 		}
 	}
 	for name, w := range want {
