@@ -245,8 +245,8 @@ type Attention interface {
 	// exponentials of each query's scores, from which AttentionGrad recomputes the
 	// probabilities instead of reading them from memory.
 	Attention(out, lse, q, k, v Mat, h Heads)
-	// AttentionGrad overwrites dq, dk and dv. lse is that of the forward pass. Its result
-	// is not an argument: the gradients of a query's scores need the sum of dout.out to
+	// AttentionGrad overwrites dq, dk and dv. lse is that of the forward pass. The
+	// forward result is no argument: the gradients of a query's scores need dout.out to
 	// more digits than a result stored as bf16 has.
 	AttentionGrad(dq, dk, dv, dout, lse, q, k, v Mat, h Heads)
 }

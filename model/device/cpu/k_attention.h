@@ -162,7 +162,7 @@ static inline KeyRange key_range(const Head *h, i64 r) {
 static inline Mat key_rows(const Head *h, KeyRange k, Mat m) { return part(head_keys(h, m), k.from, 0, k.count, h->dim); }
 
 // prefetch_next_head prefetches, a little with each query, what the next head of the
-// task reads: keys, values and queries, and for the gradient dout and out.
+// task reads: keys, values and queries, and for the gradient dout.
 PREFETCH_FN prefetch_next_head(const Head *h, i64 r, int grad) {
 	if (!h->next) return;
 	const AttentionArgs *a = h->a;
@@ -170,9 +170,7 @@ PREFETCH_FN prefetch_next_head(const Head *h, i64 r, int grad) {
 	prefetch_rows(key_rows(h->next, keys, a->k));
 	prefetch_rows(key_rows(h->next, keys, a->v));
 	prefetch_row(head_queries(h->next, a->q), r);
-	if (!grad) return;
-	prefetch_row(head_queries(h->next, a->dout), r);
-	prefetch_row(head_queries(h->next, a->out), r);
+	if (grad) prefetch_row(head_queries(h->next, a->dout), r);
 }
 
 static inline i64 head_steps(const Head *h, i64 k) { return padded_steps(h->layout, k); }

@@ -21,12 +21,10 @@ func bf16s() []testCase {
 		}
 	}
 	for _, h := range append(shapesOfBF16Heads, shapesOfHeads...) {
-		name := fmt.Sprintf("bf16/Attention/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
-		list = append(list, testCase{name, func(k *kit) { attention(k, h, true) }})
+		list = append(list, testCase{nameOf("bf16/Attention", h), func(k *kit) { attention(k, h, true) }})
 	}
 	for _, h := range shapesOfSimilarValues {
-		name := fmt.Sprintf("bf16/Attention/similar values/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
-		list = append(list, testCase{name, func(k *kit) { similarValues(k, h) }})
+		list = append(list, testCase{nameOf("bf16/Attention/similar values", h), func(k *kit) { similarValues(k, h) }})
 	}
 	return append(list, testCase{"bf16/Attention/byToken", func(k *kit) {
 		for _, h := range bf16ByToken {

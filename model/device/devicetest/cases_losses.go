@@ -23,12 +23,16 @@ var shapesOfHeads = []device.Heads{
 	{Seqs: 1, Len: 257, Heads: 1, Dim: 64},
 }
 
+// nameOf returns the name of a case of attention.
+func nameOf(kind string, h device.Heads) string {
+	return fmt.Sprintf("%s/%d/%dx%d/block%d/drop%g/queries%d", kind, h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+}
+
 // attentions returns the cases of both orders of rows.
 func attentions() []testCase {
 	list := []testCase{{"Attention/byToken", byToken}}
 	for _, h := range shapesOfHeads {
-		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
-		list = append(list, testCase{name, func(k *kit) { attention(k, h, false) }})
+		list = append(list, testCase{nameOf("Attention", h), func(k *kit) { attention(k, h, false) }})
 	}
 	return list
 }

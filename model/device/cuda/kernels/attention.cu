@@ -41,6 +41,14 @@ DEVICE void stage(float *s, const Mat &m, i64 first, i64 tokens, const Head &h, 
 	}
 }
 
+// stage_next replaces the 32 passing rows of x and y by those from t0 on of two matrices.
+DEVICE void stage_next(float *x, const Mat &mx, float *y, const Mat &my, i64 first, i64 tokens, const Head &h, i64 t0, int width) {
+	__syncthreads(); // all warps are done with the previous rows
+	stage(x, mx, first, tokens, h, t0, WARP, width);
+	stage(y, my, first, tokens, h, t0, WARP, width);
+	__syncthreads();
+}
+
 // dots computes s[i] = row i of the warp's ROWS times this lane's row. All lanes read
 // the same element of `rows` at once, which shared memory broadcasts.
 DEVICE void dots(float *s, const float *rows, const float *mine, int dim, int width) {
@@ -86,10 +94,7 @@ KERNEL(attention, AttentionArgs, BLOCK_WARPS *WARP) {
 	UNROLL for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
 	stage(q, a.q, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
 	for (i64 t0 = 0; t0 < keys_of(a, min64(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
-		__syncthreads();
-		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
-		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
-		__syncthreads();
+		stage_next(k, a.k, v, a.v, h.key, a.len, h, t0, width);
 		dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
 		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
@@ -128,10 +133,7 @@ KERNEL(attention_grad_q, AttentionArgs, BLOCK_WARPS *WARP) {
 	}
 	for (int pass = 0; pass < 2; pass++) { // the first, with delta = 0, sums p dp
 		for (i64 t0 = 0; t0 < keys_of(a, min64(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
-			__syncthreads();
-			stage(k, a.k, h.key, a.len, h, t0, WARP, width);
-			stage(v, a.v, h.key, a.len, h, t0, WARP, width);
-			__syncthreads();
+			stage_next(k, a.k, v, a.v, h.key, a.len, h, t0, width);
 			dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
 			dots(dp, dout + warp() * ROWS * width, v + lane() * width, dim, width);
 			UNROLL for (int i = 0; i < ROWS; i++) {
@@ -169,10 +171,7 @@ KERNEL(attention_grad_kv, AttentionArgs, BLOCK_WARPS *WARP) {
 	stage(v, a.v, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
 	for (i64 t0 = 0; t0 < a.queries; t0 += WARP) {
 		if (keys_of(a, min64(a.queries, t0 + WARP) - 1) <= h.r0) continue; // the mask hides all of the block's keys from these queries
-		__syncthreads();
-		stage(q, a.q, h.query, a.queries, h, t0, WARP, width);
-		stage(dout, a.dout, h.query, a.queries, h, t0, WARP, width);
-		__syncthreads();
+		stage_next(q, a.q, dout, a.dout, h.query, a.queries, h, t0, width);
 		i64 query = t0 + lane();
 		float lse = query < a.queries ? at(a.lse, h.index, query) : 0;
 		float delta = query < a.queries ? a.delta[h.index * a.queries + query] : 0;

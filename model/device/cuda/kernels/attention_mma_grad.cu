@@ -99,9 +99,10 @@ template <bool DELTA, bool MASKED, bool PLAIN, int M> DEVICE void sum_over_keys(
 				int key = col_of(t, n, e);
 				float p = fast_exp2(fmaf(s.v[m][n][e], TO_BASE_2, x.lse[m][e / 2]));
 				float dropout = PLAIN ? 1 : attention_dropout(b.a, b.h, query, key);
-				if (MASKED && key >= seen) p = 0;
-				if (DELTA) x.delta[m][e / 2] = fmaf(p, dropout * dp.v[m][n][e], x.delta[m][e / 2]);
-				else s.v[m][n][e] = p * fmaf(dropout, dp.v[m][n][e], -x.delta[m][e / 2]);
+				float ds = p * fmaf(dropout, dp.v[m][n][e], DELTA ? 0 : -x.delta[m][e / 2]);
+				if (MASKED && key >= seen) ds = 0;
+				if (DELTA) x.delta[m][e / 2] += ds;
+				else s.v[m][n][e] = ds;
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package roofline_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"scalewm/model"
@@ -171,13 +172,15 @@ func TestRoofline(t *testing.T) {
 		var flop float64
 		for _, e := range m.Entries() {
 			flop += e.FLOP
+			if strings.HasPrefix(e.Kernel, "attention_mma_grad") {
+				flop -= e.FLOP * 5 / 9 // of nine products, the model counts dp, dq, dk and dv once each
+			}
 			if e.Unknown {
 				t.Errorf("%s: kernel %s is not counted (hint: traffic.go of package cuda says what kernels move)", c.name, e.Kernel)
 			}
 		}
-		// The gradient of attention computes the scores three times, and SIGReg's
-		// directions have no gradient: allow an eighth.
-		if math.Abs(flop/c.flop-1) > 0.125 {
+		// SIGReg's directions have no gradient: allow a twentieth.
+		if math.Abs(flop/c.flop-1) > 0.05 {
 			t.Errorf("%s: %.4g operations, the model counts %.4g", c.name, flop, c.flop)
 		}
 	}
