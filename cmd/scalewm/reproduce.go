@@ -82,7 +82,7 @@ type presetFlags struct {
 // presetFlags defines these flags. name is the default preset, and what completes the
 // description.
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper, paper-main, printed) or path of a .toml file"+what),
+	f := presetFlags{c.String("preset", name, "`name` of a preset ("+strings.Join(pipeline.PresetNames(), ", ")+") or path of a .toml file"+what),
 		c.String("reading", "", "`authors` or paper: follow the authors' code or the paper's text wherever they differ (default: the preset's)"), new(stringList)}
 	c.Var(f.set, "set", "change a value of the preset, `KEY=VALUE`, for example train.lr=1e-3; repeatable")
 	return f

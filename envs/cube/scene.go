@@ -43,7 +43,7 @@ func findFiles() (string, error) {
 			return p, nil
 		}
 	}
-	hint := "make setup"
+	hint := "make setup in a checkout, or " + Variable + "=FOLDER"
 	if variable != "" {
 		hint = "correct or unset " + Variable
 	}
