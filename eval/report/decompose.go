@@ -77,7 +77,7 @@ func planner(b *infer.Block) string {
 // crossedTable has the success of the searches: dynamics by costs.
 func (r *Report) crossedTable(b *infer.Block) doc.Table {
 	t := doc.Table{Anchor: anchorOf(b.Place) + "-decomposition", Head: []string{"Method", "Tier", "Dynamics"},
-		Caption: b.Title() + ": success (%) of searches with replaced dynamics or cost, with 95 % intervals, each on all of its episodes. The simulator executes every candidate; the cost is the squared distance from the goal in latents, in the state that a linear probe reads from latents, or in another metric."}
+		Caption: b.Title() + ": success (%) of searches with replaced dynamics or cost, with 95 % intervals within 0 to 100, each on all of its episodes. The simulator executes every candidate; the cost is the squared distance from the goal in latents, in the state that a linear probe reads from latents, or in another metric."}
 	costs := costsOf(b)
 	for _, c := range costs {
 		t.Head = append(t.Head, costName(c))
@@ -91,7 +91,7 @@ func (r *Report) crossedTable(b *infer.Block) doc.Table {
 					row = append(row, shown(r.successWith(b, arm, c, tier), func(n *infer.Number) doc.Field {
 						f := rate(n)
 						if n.Lo != nil {
-							f.Text += " (" + between(n, words.Points).Text + ")"
+							f.Text += " (" + between(n, func(x float64) string { return words.Points(min(max(x, 0), 100)) }).Text + ")"
 						}
 						return f
 					}))

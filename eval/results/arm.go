@@ -95,10 +95,11 @@ func (a Arm) Replaced() bool {
 	return a.Wrappers != "" || a.Replacement() != model.Replacement{}
 }
 
-// CompareArms orders arms as tables do: by the table of methods, and each method before
-// its variants.
+// CompareArms orders arms as tables do: by the table of methods, policies of one method by
+// their encoders in that table, and each method before its variants.
 func CompareArms(a, b Arm) int {
-	return cmp.Or(model.CompareMethods(a.Method, b.Method), strings.Compare(a.String(), b.String()))
+	encoderOrVariant := func(a Arm) string { first, _, _ := strings.Cut(a.Variants, "@"); return first }
+	return cmp.Or(model.CompareMethods(a.Method, b.Method), model.CompareMethods(encoderOrVariant(a), encoderOrVariant(b)), strings.Compare(a.String(), b.String()))
 }
 
 // Arm returns who acts in the spec's cell. The task state that its loss read and the
