@@ -63,16 +63,11 @@ func builtWith(headers int) error {
 
 // find returns the first candidate path that is a regular file.
 func find() (string, error) {
-	variable := os.Getenv(Variable)
-	paths := thirdparty.Places(variable, "mujoco", file)
+	paths := thirdparty.Places(os.Getenv(Variable), "mujoco", file)
 	for _, p := range paths {
 		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() {
 			return p, nil
 		}
 	}
-	hint := "make setup in a checkout, or " + Variable + "=FILE"
-	if variable != "" {
-		hint = "correct or unset " + Variable
-	}
-	return "", fmt.Errorf("%w in %s (hint: %s)", ErrNoLibrary, strings.Join(paths, ", "), hint)
+	return "", fmt.Errorf("%w in %s (hint: %s)", ErrNoLibrary, strings.Join(paths, ", "), thirdparty.Hint(Variable, "FILE"))
 }

@@ -57,6 +57,15 @@ func Places(variable, name, rel string) []string {
 	return paths
 }
 
+// Hint returns what helps if no place has what is needed, a FILE or FOLDER (kind). variable
+// is the name of the environment variable.
+func Hint(variable, kind string) string {
+	if os.Getenv(variable) != "" {
+		return "correct or unset " + variable
+	}
+	return "make setup in a checkout, or " + variable + "=" + kind
+}
+
 // checkout returns the closest folder at or above dir that has
 // third_party/manifest.toml, or "".
 func checkout(dir string) string {

@@ -36,18 +36,13 @@ var additions []byte
 
 // findFiles returns the folder of OGBench's model files.
 func findFiles() (string, error) {
-	variable := os.Getenv(Variable)
-	places := thirdparty.Places(variable, "ogbench", Folder)
+	places := thirdparty.Places(os.Getenv(Variable), "ogbench", Folder)
 	for _, p := range places {
 		if st, err := os.Stat(filepath.Join(p, MainFile)); err == nil && st.Mode().IsRegular() {
 			return p, nil
 		}
 	}
-	hint := "make setup in a checkout, or " + Variable + "=FOLDER"
-	if variable != "" {
-		hint = "correct or unset " + Variable
-	}
-	return "", fmt.Errorf("%w in %v (hint: %s)", ErrNoFiles, places, hint)
+	return "", fmt.Errorf("%w in %v (hint: %s)", ErrNoFiles, places, thirdparty.Hint(Variable, "FOLDER"))
 }
 
 // assemble joins the model files to one scene, in the same order as OGBench does. The order

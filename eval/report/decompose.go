@@ -91,7 +91,7 @@ func (r *Report) crossedTable(b *infer.Block) doc.Table {
 					row = append(row, shown(r.successWith(b, arm, c, tier), func(n *infer.Number) doc.Field {
 						f := rate(n)
 						if n.Lo != nil {
-							f.Text += " (" + between(n, func(x float64) string { return words.Points(min(max(x, 0), 100)) }).Text + ")"
+							f.Text += " (" + rateInterval(n).Text + ")"
 						}
 						return f
 					}))

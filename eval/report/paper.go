@@ -407,7 +407,7 @@ func (r *Report) aggregateTable(g infer.Group) doc.Table {
 	columns := []column{method, number("Cells", infer.Aggregates[0], count)}
 	for i, head := range []string{"Mean", "Interquartile mean", "Gap to 100 %"} {
 		columns = append(columns, number(head, infer.Aggregates[i], rate), number("95 %", infer.Aggregates[i], func(n *infer.Number) doc.Field {
-			return doc.Words(between(n, words.Points).Text)
+			return doc.Words(rateInterval(n).Text)
 		}))
 	}
 	v := r.view("aggregates", "Success (%) over all cells (task, solver, tier) that every method has, with 95 % intervals from a bootstrap within cells: of training seeds, or of sets if no method has several. The intervals of two methods do not say whether they differ: the paired tables do.", columns...)

@@ -157,6 +157,12 @@ func count(n *infer.Number) doc.Field { return doc.Whole(n.N) }
 // interval formats the 95 % interval of a difference.
 func interval(n *infer.Number) doc.Field { return between(n, words.Signed) }
 
+// rateInterval formats the interval of a success, within 0 to 100 %: Student's interval over
+// few training seeds can be wider.
+func rateInterval(n *infer.Number) doc.Field {
+	return between(n, func(x float64) string { return words.Points(min(max(x, 0), 100)) })
+}
+
 // between formats the interval with form, and sorts it by its lower end.
 func between(n *infer.Number, form func(float64) string) doc.Field {
 	if n.Lo == nil || n.Hi == nil {

@@ -81,8 +81,8 @@ func TestArmOfSpec(t *testing.T) {
 	}
 }
 
-// Arms are in the order of the table of methods, policies in that of their encoders, each method before its variants, and
-// unknown ones last.
+// Arms are in the order of the table of methods, policies in that of their encoders, each
+// method before its variants, and unknown ones last.
 func TestCompareArms(t *testing.T) {
 	want := []string{"lewm", "scale", "scale@half", "aux", "aux@proposal=gcidm", "gcidm@lewm", "gcidm@scale", "gcidm@scale@half", "gcidm@aux", "random", "mine"}
 	got := slices.Clone(want)
