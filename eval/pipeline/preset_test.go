@@ -18,7 +18,7 @@ import (
 )
 
 func TestPresetNames(t *testing.T) {
-	if d := cmp.Diff([]string{"laptop", "manipulation", "nano", "paper", "paper-main", "printed", "small"}, PresetNames()); d != "" {
+	if d := cmp.Diff([]string{"cube", "laptop", "manipulation", "nano", "paper", "paper-main", "printed", "small"}, PresetNames()); d != "" {
 		t.Error(d)
 	}
 	for _, n := range PresetNames() {
@@ -33,7 +33,7 @@ func TestPresetNames(t *testing.T) {
 // the hidden layers: docs/sources.md#projector; small 10.77 M, manipulation about 2.4 M,
 // nano about 0.7 M), all with Two-Room's two actions.
 func TestPresetSizes(t *testing.T) {
-	for name, want := range map[string][2]float64{"nano": {0.7e6, 0.1e6}, "laptop": {0.7e6, 0.1e6}, "manipulation": {2.4e6, 0.1e6}, "small": {10.77e6, 0.005e6}, "paper": {18034478, 0}, "printed": {16523822, 0}} {
+	for name, want := range map[string][2]float64{"nano": {0.7e6, 0.1e6}, "laptop": {0.7e6, 0.1e6}, "manipulation": {2.4e6, 0.1e6}, "cube": {2.4e6, 0.1e6}, "small": {10.77e6, 0.005e6}, "paper": {18034478, 0}, "printed": {16523822, 0}} {
 		p, err := LoadPreset(name)
 		if err != nil {
 			t.Fatal(err)

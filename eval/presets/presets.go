@@ -1,7 +1,6 @@
 // Package presets embeds the built-in presets: TOML files with every number of a run that
 // its flags do not give, such as the size of the model, the recipe of the training and the
-// grid of the evaluation. The presets are paper (the published sizes), printed (the same
-// by the paper's text where it differs from its authors' code), small, laptop and nano.
+// grid of the evaluation. The first lines of each say what it is for.
 //
 // Package eval/pipeline parses and validates them. This package is separate so that
 // eval/results can refer to the paper's loss weights without importing the pipeline.
