@@ -3,6 +3,7 @@ package infer
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -161,6 +162,9 @@ func (c contrast) of(b *Block, arm results.Arm, tier string, o Options) (n Numbe
 	return n, true
 }
 
+// contrastDraws resamples the episodes of all contrasts of more than two searches.
+var contrastDraws = stats.NewResampler(func() *rand.Rand { return rng.Stream("report decomposition") })
+
 // estimate sets the interval over the episodes of one training seed: that of the difference
 // of two arms, or of a bootstrap of episodes. A bootstrap of few differing episodes would be
 // too narrow, so then there is none.
@@ -181,7 +185,7 @@ func (c contrast) estimate(n *Number, how *Contrast, bySet [][]float64, last *ta
 			n.Notes = append(n.Notes, fmt.Sprintf("no interval, since fewer than %d episodes change, or all alike", fewPairs))
 			return
 		}
-		iv, how.Interval = stats.Bootstrap(bySet, rng.Stream("report decomposition")).Interval(0.95), Bootstrap
+		iv, how.Interval = contrastDraws.Bootstrap(bySet).Interval(0.95), Bootstrap
 		iv.Lo, iv.Hi = 100*iv.Lo, 100*iv.Hi
 	}
 	n.Lo, n.Hi = some(iv.Lo), some(iv.Hi)

@@ -46,6 +46,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -504,7 +505,7 @@ func (t *table) row(name string, tiers []string, seeds int) Difference {
 	} else {
 		r.P, r.Test = stats.SignFlip(bySet, rng.Stream("report sign flip")), EpisodeFlip
 		if differing(r.diffs) >= fewPairs {
-			interval = stats.Bootstrap(bySet, rng.Stream("report bootstrap")).Interval
+			interval = pairDraws.Bootstrap(bySet).Interval
 			r.Interval = Bootstrap
 		}
 	}
@@ -516,6 +517,9 @@ func (t *table) row(name string, tiers []string, seeds int) Difference {
 	}
 	return r
 }
+
+// pairDraws resamples the episodes of all rows.
+var pairDraws = stats.NewResampler(func() *rand.Rand { return rng.Stream("report bootstrap") })
 
 // fewPairs is the number of differing pairs below which a bootstrap is not used.
 const fewPairs = 10

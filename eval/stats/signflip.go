@@ -2,11 +2,12 @@ package stats
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"sort"
+	"sync"
 )
 
 // SignFlipExact returns the p-value of the exact two-sided sign-flip test of integer
@@ -137,8 +138,80 @@ func bootstrap(bySet [][]float64, resamples int, r *rand.Rand) Resamples {
 	for i := range means {
 		means[i] = resampledMean(bySet, func(_, _, n int) int { return r.IntN(n) })
 	}
-	sort.Float64s(means)
+	slices.Sort(means)
 	return means
+}
+
+// Resampler is Bootstrap with the random numbers of one stream for all differences. Sets of the
+// same sizes draw the same episodes each time, so it keeps what they drew, which is most of the
+// work. Several goroutines may use it at once.
+type Resampler struct {
+	stream func() *rand.Rand
+	mu     sync.Mutex
+	kept   map[string]func() []uint16 // by the sizes of the sets: the drawn episodes of all resamples
+	n      int                        // episodes in kept
+}
+
+// NewResampler returns a Resampler for the numbers of stream, which returns them from their
+// start each time.
+func NewResampler(stream func() *rand.Rand) *Resampler {
+	return &Resampler{stream: stream, kept: map[string]func() []uint16{}}
+}
+
+// maxKept is the number of drawn episodes that a Resampler keeps: 64 MB, or eleven sizes of 300
+// episodes.
+const maxKept = 1 << 25
+
+// Bootstrap returns what [Bootstrap] returns with the stream.
+func (r *Resampler) Bootstrap(bySet [][]float64) Resamples {
+	values := slices.Concat(bySet...)
+	if len(values) > maxKept/bootstraps {
+		return Bootstrap(bySet, r.stream())
+	}
+	drawn, means := r.drawn(bySet, len(values)), make(Resamples, bootstraps)
+	for i := range means {
+		var sum float64
+		for _, e := range drawn[i*len(values):][:len(values)] {
+			sum += values[e]
+		}
+		means[i] = sum / float64(len(values))
+	}
+	slices.Sort(means)
+	return means
+}
+
+// drawn returns the episodes that sets of these sizes draw, one resample after the other, each
+// as its index among the n of all sets.
+func (r *Resampler) drawn(bySet [][]float64, n int) []uint16 {
+	sizes := make([]int, len(bySet))
+	for s, set := range bySet {
+		sizes[s] = len(set)
+	}
+	key := fmt.Sprint(sizes)
+	r.mu.Lock()
+	draw, ok := r.kept[key]
+	if !ok {
+		if r.n += n * bootstraps; r.n > maxKept {
+			clear(r.kept)
+			r.n = n * bootstraps
+		}
+		draw = sync.OnceValue(func() []uint16 {
+			random, drawn := r.stream(), make([]uint16, 0, n*bootstraps)
+			for range bootstraps {
+				before := 0
+				for _, size := range sizes {
+					for range size {
+						drawn = append(drawn, uint16(before+random.IntN(size)))
+					}
+					before += size
+				}
+			}
+			return drawn
+		})
+		r.kept[key] = draw
+	}
+	r.mu.Unlock()
+	return draw()
 }
 
 // Interval returns the percentile interval of a level in (0, 1).

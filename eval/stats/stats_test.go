@@ -3,9 +3,13 @@ package stats_test
 import (
 	"math"
 	"math/rand/v2"
-	. "scalewm/eval/stats"
 	"slices"
+	"sync"
 	"testing"
+	"time"
+
+	"scalewm/dataset/rng"
+	. "scalewm/eval/stats"
 )
 
 // Expected numbers are those of docs/sources.md#statistics, unless a case states
@@ -209,6 +213,63 @@ func TestBootstrap(t *testing.T) {
 	if within := Bootstrap([][]float64{{0, 0, 0}, {1, 1, 1}}, r).Interval(.95); within != (Interval{0.5, 0.5}) {
 		t.Errorf("episodes moved between sets: %v", within)
 	}
+}
+
+// A Resampler gives Bootstrap's bits: for sizes that it has met and for new ones, for more of
+// them than it keeps, for too many episodes to keep, and to goroutines that ask at once.
+func TestResampler(t *testing.T) {
+	stream := func() *rand.Rand { return rand.New(rand.NewPCG(11, 12)) }
+	r, values := NewResampler(stream), stream()
+	differences := func(sizes ...int) (bySet [][]float64) {
+		for _, n := range sizes {
+			set := make([]float64, n)
+			for i := range set {
+				set[i] = float64(values.IntN(7)-3) / 3
+			}
+			bySet = append(bySet, set)
+		}
+		return bySet
+	}
+	cases := [][][]float64{differences(5, 3, 8), differences(5, 3, 8), differences(8, 3, 5), differences(1), differences(50, 0, 2), differences(3400)}
+	for n := range 4 {
+		cases = append(cases, differences(900+n)) // three fill what it keeps
+	}
+	cases = append(cases, differences(5, 3, 8))
+	var all sync.WaitGroup
+	for _, bySet := range cases {
+		want := Bootstrap(bySet, stream())
+		for range 2 {
+			all.Go(func() {
+				if got := r.Bootstrap(bySet); !slices.Equal(got, want) {
+					t.Errorf("%d sets of %d and more: the means differ from Bootstrap's", len(bySet), len(bySet[0]))
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// Ratio of Bootstrap's time to that of a Resampler that knows the sizes.
+func BenchmarkResampler(b *testing.B) {
+	stream := func() *rand.Rand { return rng.Stream("benchmark") }
+	bySet := make([][]float64, 6)
+	for s := range bySet {
+		for e := range 50 {
+			bySet[s] = append(bySet[s], float64((s+e)%3-1))
+		}
+	}
+	r := NewResampler(stream)
+	r.Bootstrap(bySet)
+	var plain, kept time.Duration
+	for b.Loop() {
+		start := time.Now()
+		Bootstrap(bySet, stream())
+		plain += time.Since(start)
+		start = time.Now()
+		r.Bootstrap(bySet)
+		kept += time.Since(start)
+	}
+	b.ReportMetric(float64(plain)/float64(kept), "times-as-fast")
 }
 
 // SciPy and the paper: six sets of one sign give 2/64 (docs/sources.md#significance).
