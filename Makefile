@@ -46,9 +46,8 @@ build: setup ## build bin/scalewm
 cuda_env = CPATH="$(fetched)/nvidia_cuda_runtime_cu12/include:$(fetched)/nvidia_cuda_nvrtc_cu12/include" \
   LIBRARY_PATH="$(fetched)/cuda" LD_LIBRARY_PATH="$(fetched)/nvidia_cuda_nvrtc_cu12"
 
-cuda: setup-cuda ## build bin/scalewm-cuda, on any machine; it uses an NVIDIA GPU if there is one
+cuda: ptx ## build bin/scalewm-cuda, on any machine; it uses an NVIDIA GPU if there is one
 	@mkdir -p bin
-	$(cuda_env) go run -tags gpu ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
 	$(cuda_env) go build -tags gpu -buildvcs=false -ldflags '$(version_flags)' -o bin/scalewm-cuda ./cmd/scalewm
 
 # The wheel needs no compiler, checkout or library except the C library. Its CGO_LDFLAGS differ from those of other
@@ -69,12 +68,12 @@ check-published: build ## check the published files in DIR=FOLDER: bytes, counts
 	@[ -n "$(DIR)" ] || { echo 'give the folder: make check-published DIR=FOLDER'; exit 2; }
 	.ci/check-published bin/scalewm '$(DIR)' out/check-published
 
-test: setup ## vet and all tests; ends with a list of the skipped ones
+# Two suites run at a time, since each keeps only one core busy for minutes.
+gpu_suite := $(if $(wildcard $(fetched)/cuda/libcuda.a),test-cuda-compile)
+test: setup ## vet and all tests; lists the skipped ones
 	go vet ./...
-	go test -tags imitated -run '^Test(Conformance|Pairs|(Stored)?ActivationAccuracy)$$' ./model/device/cpu
-	.ci/testsum ./...
-	@if [ -e third_party/fetched/cuda/libcuda.a ]; then $(MAKE) test-cuda-compile; \
-	  else echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"; fi
+	@$(MAKE) -j2 test-go $(gpu_suite) test-imitated
+	@[ -n '$(gpu_suite)' ] || echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"
 
 lint: setup ## formatting, vet, staticcheck, govulncheck, go.mod, workflow files
 	@.ci/lint

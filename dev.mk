@@ -1,6 +1,6 @@
 # Targets for development, included by the Makefile; `make help-dev` lists them.
 
-.PHONY: setup-peers setup-browser pictures test-all test-peers test-python test-slurm test-kubernetes test-nfs test-s3 test-cuda-compile \
+.PHONY: setup-peers setup-browser pictures test-all test-peers test-python test-slurm test-kubernetes test-nfs test-s3 test-go test-imitated ptx test-cuda-compile \
   test-race test-asan gpu-day gpu-day-rehearsal bench campaign-collect campaign-grid campaign-memory campaign-stats campaign-precision \
   torture flips fuzz fuzz-long
 
@@ -13,6 +13,12 @@ setup-browser: ## install a browser for the tests of the HTML report
 pictures: build ## write README's film and picture to docs/img, from a small grid in out/pictures (10 minutes; needs a browser)
 	bin/scalewm reproduce --preset nano --tasks tworoom,pointmaze,reacher --methods lewm,scale,aux,untrained,random --out out/pictures
 	SCALEWM_PICTURES=$(CURDIR)/out/pictures go test -count 1 -run '^Test(Pictures|Film)$$' ./eval/report ./eval/pipeline
+
+test-go: setup ## all tests of the packages (part of test)
+	.ci/testsum ./...
+
+test-imitated: setup ## test the kernels for AVX-512, bf16 and AMX with imitated instructions (part of test)
+	go test -tags imitated -run '^Test(Conformance|Pairs|(Stored)?ActivationAccuracy)$$' ./model/device/cpu
 
 test-all: ## run every suite below, one after the other, and print a table of results; half an hour to an hour
 	@SCALEWM_PEERS= .ci/test-all test test-python test-peers test-slurm test-kubernetes test-s3 test-nfs
@@ -54,11 +60,15 @@ test-s3: setup ## share a grid through an S3 server, versitygw, which it builds
 	GOBIN=$(CURDIR)/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 	SCALEWM_S3=$(CURDIR)/bin/versitygw .ci/testsum -count 1 -timeout 20m -run '^TestS3$$' ./dataset/remote ./cmd/scalewm
 
-test-cuda-compile: cuda ## compile the GPU kernels, and test the GPU build on an emulated GPU (part of test after setup-cuda)
-	$(cuda_env) go vet -tags gpu ./model/device/cuda/... ./cmd/scalewm
+ptx: setup-cuda
+	$(cuda_env) go run -tags gpu ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
+
+gpu_tested = $$($(sources) '*_test.go' | xargs grep -l '^func TestGPU' | xargs dirname | sed 's,^,./,')
+test-cuda-compile: ptx ## compile the GPU kernels, and test the GPU build on an emulated GPU (part of test after setup-cuda)
+	$(cuda_env) go vet -tags gpu ./model/device/cuda/... $(gpu_tested)
 	@export SCALEWM_EMULATED_DRIVER=$$(mktemp -d) $(cuda_env); trap 'rm -rf "$$SCALEWM_EMULATED_DRIVER"' EXIT; \
 	.ci/testsum -tags gpu ./model/device/cuda/compile ./model/device/cuda/gpu; \
-	.ci/testsum -tags gpu -run '^TestGPU' ./model/lewm ./model/train ./eval/plan ./cmd/scalewm
+	.ci/testsum -tags gpu -run '^TestGPU' $(gpu_tested)
 
 test-race: setup ## all tests under Go's race detector; an hour
 	nice .ci/testsum -race -count 1 -p 1 -timeout 4h ./...

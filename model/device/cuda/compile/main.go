@@ -9,6 +9,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"gorgonia.org/cu/nvrtc"
 
+	"scalewm/dataset/parallel"
 	"scalewm/model/device/cuda/kernels"
 )
 
@@ -43,22 +45,27 @@ func run(out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
+	type job struct {
+		source kernels.Source
+		target string
+	}
+	var jobs []job
 	for _, source := range kernels.Sources() {
 		for _, target := range targets {
-			if !source.For("sm_" + target) {
-				continue
-			}
-			ptx, err := ptx(source, target)
-			if err != nil {
-				return err
-			}
-			name := strings.TrimSuffix(source.Name, ".cu") + ".sm_" + target + ".ptx"
-			if err := os.WriteFile(filepath.Join(out, name), []byte(ptx), 0o644); err != nil {
-				return err
+			if source.For("sm_" + target) {
+				jobs = append(jobs, job{source, target})
 			}
 		}
 	}
-	return nil
+	return parallel.For(context.Background(), 0, len(jobs), func(_, i int) error {
+		j := jobs[i]
+		ptx, err := ptx(j.source, j.target)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimSuffix(j.source.Name, ".cu") + ".sm_" + j.target + ".ptx"
+		return os.WriteFile(filepath.Join(out, name), []byte(ptx), 0o644)
+	})
 }
 
 // ptx compiles one file for one target and returns the text.
