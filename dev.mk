@@ -15,7 +15,7 @@ pictures: build ## write README's film and picture to docs/img, from a small gri
 	SCALEWM_PICTURES=$(CURDIR)/out/pictures go test -count 1 -run '^Test(Pictures|Film)$$' ./eval/report ./eval/pipeline
 
 test-go: setup ## all tests of the packages (part of test)
-	.ci/testsum ./...
+	.ci/testsum -timeout 30m ./...
 
 test-imitated: setup ## test the kernels for AVX-512, bf16 and AMX with imitated instructions (part of test)
 	go test -tags imitated -run '^Test(Conformance|Pairs|(Stored)?ActivationAccuracy)$$' ./model/device/cpu
