@@ -50,11 +50,10 @@ cuda: ptx ## build bin/scalewm-cuda, on any machine; it uses an NVIDIA GPU if th
 	@mkdir -p bin
 	$(cuda_env) go build -tags gpu -buildvcs=false -ldflags '$(version_flags)' -o bin/scalewm-cuda ./cmd/scalewm
 
-# The wheel needs no compiler, checkout or library except the C library. Its CGO_LDFLAGS differ from those of other
-# builds because Go's build cache distinguishes cgo packages by them, and not by pkg-config's output.
+# The wheel needs no compiler, checkout or library except the C library.
 wheel: setup ## build dist/scalewm-*.whl, the Python package with the program
 	@mkdir -p bin
-	PKG_CONFIG_PATH=$(CURDIR)/cmd/libscalewm/static CGO_LDFLAGS='-O2 -g -static-libgcc' \
+	PKG_CONFIG_PATH=$(CURDIR)/cmd/libscalewm/static \
 	  go build -tags library,wheel -buildvcs=false -buildmode=c-shared -ldflags '-s $(version_flags) -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/scalewm
 	gcc -O2 -s -o bin/launcher cmd/libscalewm/program/scalewm.c
 	python3 cmd/libscalewm/wheel.py bin/libscalewm.so bin/launcher third_party/fetched $(VERSION) dist

@@ -2,6 +2,8 @@ package hdf5
 
 /*
 #cgo pkg-config: hdf5-serial libdeflate
+// With the tag the cache of builds tells this package, linked statically, from the usual one; of pkg-config it does not know.
+#cgo wheel LDFLAGS: -static-libgcc
 #cgo CFLAGS: -O2 -Wall
 #include <stdlib.h>
 #include "lib.h"
