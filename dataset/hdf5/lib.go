@@ -2,7 +2,7 @@ package hdf5
 
 /*
 #cgo pkg-config: hdf5-serial libdeflate
-// With the tag the cache of builds tells this package, linked statically, from the usual one; of pkg-config it does not know.
+// The wheel links HDF5 statically. Go's build cache tells the two by this flag, since it does not see pkg-config's output.
 #cgo wheel LDFLAGS: -static-libgcc
 #cgo CFLAGS: -O2 -Wall
 #include <stdlib.h>
