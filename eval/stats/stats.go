@@ -7,7 +7,8 @@
 // arguments.
 //
 //	proportion.go  rates: Wilson, Newcombe, McNemar, equivalence, spread over sets
-//	signflip.go    sign-flip tests, exact and Monte Carlo; bootstraps
+//	signflip.go    sign-flip tests, exact and Monte Carlo
+//	bootstrap.go   bootstraps, quantiles and interquartile means
 //	family.go      adjustments for several tests: Holm, Benjamini-Hochberg, Westfall-Young
 //	rank.go        ranks and rank correlations
 //	power.go       seeds and episodes that an effect needs, variance components
