@@ -14,6 +14,11 @@ const bootstraps = 10000
 // Resamples are the means of bootstrap resamples, in ascending order.
 type Resamples []float64
 
+// Interval returns the percentile interval of a level in (0, 1).
+func (m Resamples) Interval(level float64) Interval {
+	return Interval{Quantile(m, (1-level)/2), Quantile(m, (1+level)/2)}
+}
+
 // Bootstrap returns the resampled means of paired differences bySet[set][episode]. It
 // draws episodes with replacement within their set, so that sets keep their sizes, and a
 // pair stays together.
@@ -26,6 +31,20 @@ func bootstrap(bySet [][]float64, resamples int, r *rand.Rand) Resamples {
 	}
 	slices.Sort(means)
 	return means
+}
+
+// resampledMean returns the mean over the episodes of all sets, with episode e of set s
+// replaced by episode draw(s, e, n) of the n in that set.
+func resampledMean(bySet [][]float64, draw func(s, e, n int) int) float64 {
+	var sum float64
+	n := 0
+	for s, set := range bySet {
+		for e := range set {
+			sum += set[draw(s, e, len(set))]
+		}
+		n += len(set)
+	}
+	return sum / float64(n)
 }
 
 // Resampler is Bootstrap with the random numbers of one stream for all differences. Sets of the
@@ -98,25 +117,6 @@ func (r *Resampler) drawn(bySet [][]float64, n int) []uint16 {
 	}
 	r.mu.Unlock()
 	return draw()
-}
-
-// Interval returns the percentile interval of a level in (0, 1).
-func (m Resamples) Interval(level float64) Interval {
-	return Interval{Quantile(m, (1-level)/2), Quantile(m, (1+level)/2)}
-}
-
-// resampledMean returns the mean over the episodes of all sets, with episode e of set s
-// replaced by episode draw(s, e, n) of the n in that set.
-func resampledMean(bySet [][]float64, draw func(s, e, n int) int) float64 {
-	var sum float64
-	n := 0
-	for s, set := range bySet {
-		for e := range set {
-			sum += set[draw(s, e, len(set))]
-		}
-		n += len(set)
-	}
-	return sum / float64(n)
 }
 
 // Quantile returns the quantile q in [0, 1] of sorted values, interpolated linearly as in
