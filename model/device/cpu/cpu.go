@@ -137,10 +137,10 @@ type engine struct {
 	pool  *C.Pool
 	isa   int
 	prec  device.Precision
-	err   error                       // the first failure; no kernel runs after it
-	owned map[unsafe.Pointer]struct{} // C memory that Close frees
-	keys  *buffer                     // C memory for Normal's keys, reused between calls
-	times *Times                      // nil: calls are not timed
+	err   error   // the first failure; no kernel runs after it
+	heap  heap    // of all buffers
+	keys  *buffer // C memory for Normal's keys, reused between calls
+	times *Times  // nil: calls are not timed
 }
 
 // New starts a device and its threads. Close ends them and frees its memory.
@@ -176,7 +176,7 @@ func startOn(forced string, opt Options) (*engine, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("cpu: cannot start %d threads (hint: use fewer)", opt.Threads)
 	}
-	e := &engine{pool: pool, prec: opt.Precision, owned: map[unsafe.Pointer]struct{}{}}
+	e := &engine{pool: pool, prec: opt.Precision, heap: newHeap()}
 	for _, e.isa = range list {
 		// Decide before verify, whose GEMMs pack in the layout that depends on it.
 		if e.isa == C.ISA_AVX512BF16 {
@@ -207,10 +207,7 @@ func (e *engine) Sync()      {}
 func (e *engine) Submit()    {}
 
 func (e *engine) Close() error {
-	for p := range e.owned {
-		C.engine_free(p)
-	}
-	clear(e.owned)
+	e.heap.free()
 	if e.pool != nil {
 		C.pool_free(e.pool)
 		e.pool = nil

@@ -38,6 +38,14 @@ void pool_run(Pool *p, Task task, const void *args, i64 n);
 int pool_reserve(Pool *p, size_t each, size_t shared);
 void *pool_shared(Pool *p);
 
+// SLAB is the smallest slab from which buffers are cut (memory.go). With a sanitizer each
+// has its own memory, so that accesses past its end are found.
+#ifdef __SANITIZE_ADDRESS__
+enum { SLAB = 0 };
+#else
+enum { SLAB = 2 << 20 };
+#endif
+
 // engine_alloc returns zeroed memory, page-aligned, on huge pages if it is large; NULL
 // if there is none.
 void *engine_alloc(size_t bytes);

@@ -10,9 +10,9 @@ import (
 	"scalewm/model/device"
 )
 
-// block is C memory of n elements, page-aligned. Go memory would also work, but large
-// blocks are faster on huge pages (see engine_alloc), and kernel arguments may then
-// hold plain C pointers, which cgo's pointer checks allow.
+// block is C memory of n elements, aligned to cache lines. Go memory would also work, but
+// kernels are faster on huge pages (see engine_alloc), and their arguments may then hold
+// plain C pointers, which cgo's pointer checks allow.
 type block struct {
 	p unsafe.Pointer
 	n int
@@ -55,15 +55,87 @@ func (b *buffer) slice() []float32 { return unsafe.Slice((*float32)(b.p), b.n) }
 func (b *ints) slice() []int32     { return unsafe.Slice((*int32)(b.p), b.n) }
 func (b *bytes) slice() []byte     { return unsafe.Slice((*byte)(b.p), b.n) }
 
+// A heap hands out blocks of memory on huge pages. A model has hundreds of buffers that are
+// smaller than a huge page, and on small pages a virtual machine spends a tenth of a plan
+// translating addresses. So blocks are cut from slabs of several megabytes, each of a quarter
+// of what there is already. A block that is freed is used again for one of its size.
+type heap struct {
+	own   map[unsafe.Pointer]int   // what engine_alloc gave: slabs and large blocks
+	cut   map[unsafe.Pointer]int   // blocks of slabs, with their size
+	spare map[int][]unsafe.Pointer // freed ones, by size
+	rest  []byte                   // what is left of the last slab
+	total int                      // bytes of own
+}
+
+func newHeap() heap {
+	return heap{own: map[unsafe.Pointer]int{}, cut: map[unsafe.Pointer]int{}, spare: map[int][]unsafe.Pointer{}}
+}
+
+// take returns zeroed memory, or nil if there is none.
+func (h *heap) take(size int) unsafe.Pointer {
+	size = max(size+63, 64) &^ 63
+	if n := len(h.spare[size]); n > 0 {
+		p := h.spare[size][n-1]
+		h.spare[size] = h.spare[size][:n-1]
+		clear(unsafe.Slice((*byte)(p), size))
+		h.cut[p] = size
+		return p
+	}
+	slab := min(max(h.total/4, C.SLAB), 16*C.SLAB) &^ (C.SLAB - 1)
+	if size > slab/2 {
+		return h.grow(size)
+	}
+	if size > len(h.rest) {
+		p := h.grow(slab)
+		if p == nil {
+			return nil
+		}
+		h.rest = unsafe.Slice((*byte)(p), slab)
+	}
+	p := unsafe.Pointer(&h.rest[0])
+	h.rest = h.rest[size:]
+	h.cut[p] = size
+	return p
+}
+
+func (h *heap) grow(size int) unsafe.Pointer {
+	p := C.engine_alloc(C.size_t(size))
+	if p != nil {
+		h.own[p] = size
+		h.total += size
+	}
+	return p
+}
+
+// release takes back what take returned. Other pointers (nil, after a failed take) are
+// ignored.
+func (h *heap) release(p unsafe.Pointer) {
+	if size, ok := h.cut[p]; ok {
+		delete(h.cut, p)
+		h.spare[size] = append(h.spare[size], p)
+	} else if size, ok := h.own[p]; ok {
+		delete(h.own, p)
+		h.total -= size
+		C.engine_free(p)
+	}
+}
+
+// free gives everything back to the system.
+func (h *heap) free() {
+	for p := range h.own {
+		C.engine_free(p)
+	}
+	*h = newHeap()
+}
+
 // alloc returns zeroed memory for n elements of the given size. If there is none, the
 // device fails, and the block has a nil pointer that no kernel will see.
 func (e *engine) alloc(n, size int) block {
-	p := C.engine_alloc(C.size_t(n * size))
+	p := e.heap.take(n * size)
 	if p == nil {
 		e.fail("no memory for %d bytes (hint: a smaller batch or model)", n*size)
 		return block{n: n}
 	}
-	e.owned[p] = struct{}{}
 	return block{p, n}
 }
 
@@ -80,7 +152,7 @@ func (e *engine) Freeze(b device.Buffer) { b.(*buffer).frozen = true }
 // thaw drops the cached packed forms of a buffer whose numbers change.
 func (e *engine) thaw(b *buffer) {
 	for _, p := range b.packed {
-		e.release(p)
+		e.heap.release(p)
 	}
 	b.frozen, b.packed = false, nil
 }
@@ -109,21 +181,12 @@ func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
 	return p
 }
 
-// release frees memory that alloc returned. Pointers of other origin (nil, after a
-// failed alloc) are ignored.
-func (e *engine) release(p unsafe.Pointer) {
-	if _, mine := e.owned[p]; mine {
-		delete(e.owned, p)
-		C.engine_free(p)
-	}
-}
-
 func (e *engine) Free(b device.Block) {
 	if b, ok := b.(*buffer); ok {
 		e.thaw(b)
 	}
 	m := b.(interface{ memory() *block }).memory()
-	e.release(m.p)
+	e.heap.release(m.p)
 	*m = block{}
 }
 

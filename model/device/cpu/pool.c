@@ -252,7 +252,7 @@ int pool_reserve(Pool *p, size_t each, size_t shared) {
 // engine_alloc zeroes the memory after madvise, so that it is touched first when huge
 // pages may be used.
 void *engine_alloc(size_t bytes) {
-	size_t size = (bytes + 4095) & ~(size_t)4095;
+	size_t unit = bytes > HUGE / 8 ? HUGE : 4096, size = (bytes + unit - 1) & ~(unit - 1);
 	if (size == 0) size = 4096;
 	void *p = NULL;
 	if (posix_memalign(&p, size >= HUGE ? HUGE : 4096, size)) return NULL;
