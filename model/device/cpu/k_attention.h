@@ -190,22 +190,25 @@ static void right_transposed(const Head *h, Mat m, uint32_t *dst) {
 // of full vectors and, for tiles, for a number of rows rounded up to full tiles.
 static void head_gemm(const Head *h, LeftFactor a, i64 rows, i64 k, const uint32_t *factor, i64 cols, Sums dst) {
 	i64 steps = head_steps(h, k);
+#if TILES
+	Backlog l = {0};
+#endif
 	for (i64 c = 0; c < cols; c += PANEL, factor += PANEL * steps) {
 		int vecs = (int)(round_up(imin(PANEL, cols - c)) / VL);
 		Sums to = {dst.p + c, dst.stride, dst.accumulate};
 #if TILES
-		if (h->layout == PAIRS) {
-			Block empty = {0};
-			for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
-				LeftFactor from = {a.p + r * a.row_step, a.row_step, a.step};
-				multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from, factor, to, &empty, (PrefetchList){0});
-			}
-			continue;
+		for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
+			LeftFactor from = {a.p + r * a.row_step, a.row_step, a.step, a.pitch};
+			multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from, factor, to, &l);
 		}
-#endif
+#else
 		PrefetchList empty = {0};
 		multiply(h->layout, vecs, rows, steps, a, factor, to, &empty);
+#endif
 	}
+#if TILES
+	store_tiles(&l);
+#endif
 }
 
 // Scratch is the memory that a head needs besides its matrices:
@@ -259,7 +262,7 @@ static size_t scratch_bytes(const Head *h) {
 static LeftFactor left_rows(const Head *h, Mat m, const Scratch *sp) { return layout_rows(m, h->layout, head_steps(h, m.cols), sp->left); }
 
 static LeftFactor left_columns(const Head *h, Mat m, const Scratch *sp) {
-	if (h->layout == FLOATS) return (LeftFactor){(const uint32_t *)m.p, 1, m.stride};
+	if (h->layout == FLOATS) return (LeftFactor){(const uint32_t *)m.p, 1, m.stride, 0};
 	return layout_columns(m, h->layout, head_steps(h, m.rows), sp->left);
 }
 
@@ -276,7 +279,7 @@ static Scratch head_begin(const Head *h, Worker *w) {
 	Scratch sp = scratch_layout(h, w->scratch, &bytes);
 	for (i64 j = 0; j < h->padded_len; j++) sp.keep[j] = 1;
 #if TILES
-	if (h->layout == PAIRS) tiles_begin();
+	tiles_begin();
 #endif
 	return sp;
 }
@@ -284,7 +287,7 @@ static Scratch head_begin(const Head *h, Worker *w) {
 static void head_end(const Head *h) {
 	(void)h;
 #if TILES
-	if (h->layout == PAIRS) tiles_end();
+	tiles_end();
 #endif
 }
 

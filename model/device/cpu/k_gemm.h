@@ -9,9 +9,10 @@
 //   packed into panels of PANEL columns, padded with zeros. A is read in place where its
 //   rows have the right format, else copied.
 // - The sums of a block of BLOCK_ROWS x BLOCK_COLS elements go to scratch, and the
-//   epilogue (scale, bias, activation or its gradient, dropout, gate, addition) reads
-//   them from the L1 cache and writes dst. The block waits ("pending") while the next one
-//   is multiplied, and its rows of dst are prefetched meanwhile.
+//   epilogue (k_epilogue.h: scale, bias, activation or its gradient, dropout, gate,
+//   addition) reads them from the L1 cache and writes dst. The block waits ("pending")
+//   while the next one is multiplied. With vectors (k_micro.h) its rows of dst are
+//   prefetched meanwhile; with tiles (k_tiles.h) its epilogue runs meanwhile.
 //
 // NN and NT (forward passes and gradients of inputs): B, the weights, is packed once
 // for all tasks, or ahead of time if it is frozen. A task computes some rows by some
@@ -35,12 +36,6 @@
 // --- Sizes -----------------------------------------------------------------
 
 enum {
-	// A block is what the epilogue processes at a time. Four vectors of columns let it
-	// process a row in one sweep. The rows are a multiple of the micro-kernels' rows
-	// (or two tiles), and few enough that two blocks of sums, at most 16 KiB, leave
-	// most of the L1 cache to the factors.
-	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
-	BLOCK_COLS = 4 * VL,
 	// Rows of A, and in TN columns of B, that a task lays out at a time. With SLICE
 	// steps of K either takes 192 KiB, so that both fit the L2 cache. Their fractions
 	// that divide_sliced tries are multiples of BLOCK_ROWS (without tiles) and
@@ -146,20 +141,23 @@ static inline i64 padded_steps(Layout layout, i64 k) {
 // which they would share cache sets.
 static inline i64 copy_pitch(i64 steps) { return (steps + VL - 1) / VL * VL + VL; }
 
+// tile_copy returns the copy of A for tiles, which are laid out one after the other.
+static inline LeftFactor tile_copy(const uint32_t *copy, i64 steps) { return (LeftFactor){copy, steps, VL, VL}; }
+
 // layout_rows lays out a, whose rows have consecutive steps in memory. It returns a
 // in place if micro-kernels can read that: fp32, or bf16 without padding, where the
 // stride is a multiple of a word and tiles never read past the last row. Otherwise it
 // returns a copy.
 static LeftFactor layout_rows(Mat a, Layout layout, i64 steps, uint32_t *copy) {
-	i64 pitch = copy_pitch(steps);
-	if (layout == FLOATS) return (LeftFactor){(const uint32_t *)a.p, a.stride, 1};
+	if (layout == FLOATS) return (LeftFactor){(const uint32_t *)a.p, a.stride, 1, 0};
 	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
-	if (layout == PAIRS && a.bf16 && fits && a.stride % 2 == 0) return (LeftFactor){(const uint32_t *)a.p, a.stride / 2, 1};
+	if (layout == PAIRS && a.bf16 && fits && a.stride % 2 == 0) return (LeftFactor){(const uint32_t *)a.p, a.stride / 2, 1, a.stride / 2};
+	LeftFactor to = TILES ? tile_copy(copy, steps) : (LeftFactor){copy, copy_pitch(steps), 1, 0};
 	for (i64 r = 0; r < a.rows; r++) {
-		float *row = (float *)(copy + r * pitch);
-		for (i64 s = 0; s < steps; s += VL) vstore(row + s, layout == PAIRS ? pairs_in_row(a, r, 2 * s) : vswap(mround(a, r, s)));
+		float *row = (float *)(copy + (TILES ? r / VL * VL * steps + r % VL * VL : r * to.row_step));
+		for (i64 s = 0; s < steps; s += VL) vstore(row + s * to.step, layout == PAIRS ? pairs_in_row(a, r, 2 * s) : vswap(mround(a, r, s)));
 	}
-	return (LeftFactor){copy, pitch, 1};
+	return to;
 }
 
 // pack_step writes step s of n columns of m from c on to dst, in full vectors. m is K
@@ -182,26 +180,26 @@ PREFETCH_FN prefetch_step(Layout layout, Mat m, i64 s) {
 // each row per step. Tiles need the steps of a row next to each other, so blocks of
 // VL x VL words are transposed.
 static LeftFactor layout_columns(Mat a, Layout layout, i64 steps, uint32_t *copy) {
-	if (layout == PAIRS && TILES) {
-		i64 pitch = copy_pitch(steps);
+	if (TILES) {
 		for (i64 s = 0; s < steps; s += VL) {
 			for (i64 c = 0; c < a.cols; c += VL) {
 				vf t[VL];
 				for (i64 j = 0; j < VL; j++) t[j] = 2 * (s + j) < a.rows ? mpair(a, 2 * (s + j), c) : vset(0.0f);
 				vtranspose(t);
-				for (i64 j = 0; j < VL; j++) vstore((float *)(copy + (c + j) * pitch + s), t[j]);
+				for (i64 j = 0; j < VL; j++) vstore((float *)(copy + c * steps + (s + j) * VL), t[j]);
 			}
-			// The next block's 2*VL rows; prefetch_ahead adds 8.
-			for (i64 k = 2 * s; k < 2 * (s + VL); k++) prefetch_ahead(a, k + 2 * VL - 8);
+			// The next block's 2*VL rows; prefetch_ahead adds 8. Attention's weights, in fp32,
+			// are in the cache.
+			for (i64 k = 2 * s; a.bf16 && k < 2 * (s + VL); k++) prefetch_ahead(a, k + 2 * VL - 8);
 		}
-		return (LeftFactor){copy, pitch, 1};
+		return tile_copy(copy, steps);
 	}
 	i64 pitch = (a.cols + VL - 1) / VL * VL;
 	for (i64 s = 0; s < steps; s++) {
 		prefetch_step(layout, a, s);
 		pack_step((float *)(copy + s * pitch), layout, a, s, 0, a.cols);
 	}
-	return (LeftFactor){copy, 1, pitch};
+	return (LeftFactor){copy, 1, pitch, 0};
 }
 
 // pack_panels packs b, a slice of K x some columns, into panels that begin `pitch`
@@ -241,251 +239,6 @@ static void pack_transposed(Mat b, uint32_t *dst, i64 width, Layout layout) {
 	}
 }
 
-// --- The epilogue ----------------------------------------------------------
-
-// A Block is the sums of rows x cols elements of dst from (r, c) on, in rows of
-// BLOCK_COLS, for whose first `done` rows the epilogue has run. It is pending while
-// the next block is multiplied, so that its memory has time to arrive. The tile unit
-// runs asynchronously, so that with tiles a few rows of the epilogue run after each
-// step of K. Their memory is then prefetched one block earlier, while the block itself
-// is multiplied.
-typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
-
-// The rows of all five matrices that segments_of lists.
-enum { MAX_SEGMENTS = 5 * BLOCK_ROWS };
-
-// segments_of lists what the epilogue of a block will read and write, and returns the
-// number of segments.
-static i64 segments_of(const Block *b, Segment *prefetches) {
-	const GemmArgs *g = b->g;
-	const Mat mats[] = {g->grad, g->gate, g->pre, g->ungated, g->dst}; // the first two are only read
-	i64 n = 0;
-	for (int i = 0; i < 5; i++) {
-		if (!mats[i].p) continue;
-		Mat m = part(mats[i], b->r, b->c, b->rows, b->cols);
-		for (i64 r = 0; r < m.rows; r++) prefetches[n++] = (Segment){(const char *)mat_at(m, r, 0), row_bytes(m), i >= 2};
-	}
-	return n;
-}
-
-// epilogue_vectors runs the epilogue for `vecs` vectors of row r of dst from column c
-// on. Each step is done for all vectors before the next step, so that each condition
-// is tested once and no vector waits for the previous one. act, grad (whether the
-// epilogue multiplies by the activation's derivative) and vecs are compile-time
-// constants.
-INLINED void epilogue_vectors(
-	const int act, const int grad, const int vecs, const GemmArgs *g, const float *sums, const float *keep, i64 r, i64 c) {
-	vf v[BLOCK_COLS / VL], x[BLOCK_COLS / VL];
-#define FOR_VECS for (int j = 0; j < vecs; j++)
-	FOR_VECS v[j] = vload(sums + j * VL);
-	if (g->scale.p) {
-		mloads(x, vecs, g->scale, 0, c);
-		FOR_VECS v[j] *= x[j];
-	}
-	if (g->bias.p) {
-		mloads(x, vecs, g->bias, 0, c);
-		FOR_VECS v[j] += x[j];
-	}
-	if (g->pre.p) mstores(g->pre, r, c, vecs, v);
-	if (grad) {
-		mloads(x, vecs, g->grad, r, c);
-		FOR_VECS v[j] *= vact_grad(act, x[j]);
-	} else {
-		FOR_VECS v[j] = vact(act, v[j]);
-	}
-	if (g->drop_p > 0) FOR_VECS v[j] *= vload(keep + j * VL);
-	if (g->ungated.p) mstores(g->ungated, r, c, vecs, v);
-	if (g->gate.p) {
-		mloads(x, vecs, g->gate, r, c);
-		FOR_VECS v[j] *= x[j];
-	}
-	if (g->add) {
-		mloads(x, vecs, g->dst, r, c);
-		FOR_VECS v[j] += x[j];
-	}
-	mstores(g->dst, r, c, vecs, v);
-#undef FOR_VECS
-}
-
-// epilogue_row runs the epilogue for row i of a block: in one sweep if the block has
-// its full width, else vector by vector with checks for the end of the row.
-INLINED void epilogue_row(const int act, const int grad, const Block *b, i64 i) {
-	const GemmArgs *g = b->g;
-	const float *sums = b->sums + i * BLOCK_COLS;
-	i64 r = b->r + i;
-	float keep[BLOCK_COLS];
-	if (g->drop_p > 0) keep_factors(keep, b->cols, g->drop_p, g->drop_key, (uint64_t)(r * g->dst.cols + b->c));
-	if (b->cols == BLOCK_COLS) {
-		epilogue_vectors(act, grad, BLOCK_COLS / VL, g, sums, keep, r, b->c);
-		return;
-	}
-	for (i64 j = 0; j < b->cols; j += VL) epilogue_vectors(act, grad, 1, g, sums + j, keep + j, r, b->c + j);
-}
-
-// One function for each activation and direction, so that the loops contain no
-// branches on them.
-#define EPILOGUE(act, grad) \
-	static void epilogue_##act##_##grad(const Block *b, i64 from, i64 to) { \
-		for (i64 i = from; i < to; i++) epilogue_row(act, grad, b, i); \
-	}
-EPILOGUE(IDENTITY, 0) EPILOGUE(GELU, 0) EPILOGUE(SILU, 0) EPILOGUE(RELU, 0) EPILOGUE(GELU_BF16, 0)
-EPILOGUE(IDENTITY, 1) EPILOGUE(GELU, 1) EPILOGUE(SILU, 1) EPILOGUE(RELU, 1) EPILOGUE(GELU_BF16, 1)
-#undef EPILOGUE
-
-// run_epilogue runs the epilogue for up to n more rows of a block.
-static void run_epilogue(Block *b, i64 n) {
-	typedef void (*Epilogue)(const Block *, i64, i64);
-	static const Epilogue kinds[2][ACTS] = {
-		{epilogue_IDENTITY_0, epilogue_GELU_0, epilogue_SILU_0, epilogue_RELU_0, epilogue_GELU_BF16_0},
-		{epilogue_IDENTITY_1, epilogue_GELU_1, epilogue_SILU_1, epilogue_RELU_1, epilogue_GELU_BF16_1},
-	};
-	i64 to = imin(b->rows, b->done + n);
-	if (b->done == to) return;
-	// A result that is rounded to bf16 does not need the exact GELU.
-	int act = b->g->act == GELU && b->g->dst.bf16 ? GELU_BF16 : b->g->act;
-	kinds[b->g->grad.p != NULL][act](b, b->done, to);
-	b->done = to;
-}
-
-#if TILES
-// --- Tiles -----------------------------------------------------------------
-//
-// GEMMs of bf16 pairs by AMX. 32 x 32 sums are in tiles 0 to 3; tiles 4 and 5 hold rows
-// of A, tiles 6 and 7 columns of B. Without TILES_HARDWARE the instructions are
-// emulated in vectors, as Intel's manual defines them, so that this code runs and is
-// tested on machines without AMX.
-
-// Rows of a tile, and 4-byte words of a row.
-enum { TILE = 16 };
-
-#if TILES_HARDWARE
-
-// tiles_begin configures all tiles to their full size, 16 rows of 64 bytes. The tiles
-// belong to the thread until tiles_end releases them.
-static inline void tiles_begin(void) {
-	struct { uint8_t palette, start, zero[14]; uint16_t bytes[16]; uint8_t rows[16]; } config = {.palette = 1};
-	for (int i = 0; i < 8; i++) {
-		config.bytes[i] = 4 * TILE;
-		config.rows[i] = TILE;
-	}
-	// gcc 12's intrinsic declares only the first 8 bytes as input, so that the compiler
-	// may move the other stores behind it.
-	__asm__ volatile("ldtilecfg %0" ::"m"(config));
-}
-static inline void tiles_end(void) { _tile_release(); }
-// tiles_ready is a compiler barrier between writing memory and loading it into tiles:
-// gcc 12 does not know that tile loads read memory.
-static inline void tiles_ready(void) { __asm__ volatile("" ::: "memory"); }
-#define tile_zero(t) _tile_zero(t)
-#define tile_load(t, p, words) _tile_loadd(t, p, 4 * (words))
-#define tile_store(t, p, words) _tile_stored(t, p, 4 * (words))
-#define tile_dot(c, a, b) _tile_dpbf16ps(c, a, b)
-
-#else
-
-// The emulated tiles, allocated between tiles_begin and tiles_end: a library that is
-// loaded at run time, as by Python, has little room for thread-local variables.
-static _Thread_local vf (*tiles)[TILE];
-
-static inline void tiles_begin(void) { tiles = aligned_alloc(sizeof(vf), 8 * sizeof *tiles); }
-static inline void tiles_end(void) { free(tiles); }
-static inline void tiles_ready(void) {}
-static inline void tile_zero(int t) { memset(tiles[t], 0, sizeof *tiles); }
-static inline void tile_load(int t, const void *p, i64 words) {
-	for (i64 r = 0; r < TILE; r++) tiles[t][r] = vload((const float *)p + r * words);
-}
-static inline void tile_store(int t, void *p, i64 words) {
-	for (i64 r = 0; r < TILE; r++) vstore((float *)p + r * words, tiles[t][r]);
-}
-
-// tile_dot is TDPBF16PS: it sums the products of the lower and of the upper numbers
-// of the pairs separately, each by a chain of multiply-adds from zero, adds the two
-// sums, and then adds the result to the tile. The instruction flushes denormals; here
-// the thread's mode does (pool.c).
-static inline void tile_dot(int c, int a, int b) {
-	vi upper = viset((int32_t)0xffff0000);
-	for (i64 r = 0; r < TILE; r++) {
-		vf first = vset(0.0f), second = vset(0.0f);
-		for (i64 k = 0; k < TILE; k++) {
-			vi x = (vi)vset(tiles[a][r][k]), y = (vi)tiles[b][k];
-			first = vfma((vf)(x << 16), (vf)(y << 16), first);
-			second = vfma((vf)(x & upper), (vf)(y & upper), second);
-		}
-		tiles[c][r] += first + second;
-	}
-}
-
-#endif
-
-// A TileJob is up to 32 x 32 sums: rows of A, and the columns of a packed panel of B that
-// begin at b.
-typedef struct {
-	LeftFactor a;
-	const uint32_t *b;
-	i64 steps, width; // width: words of a step of the panel
-	Sums to;
-} TileJob;
-
-// Meanwhile is what the core does after each step while the tile unit works: the epilogue
-// of `rows` rows of the pending block, and prefetches of `segments` segments.
-typedef struct { Block *pending; i64 rows; PrefetchList prefetches; i64 segments; } Meanwhile;
-
-// tile_block computes a TileJob. down and right, compile-time constants, say whether
-// it has more than 16 rows and more than 16 columns. Tiles always load 16 rows of A:
-// past the last row they read scratch, whose sums nobody stores to dst. After each
-// step of K, while the tile unit works, the epilogue runs for some rows of the pending
-// block and some segments are prefetched.
-INLINED void tile_block(const int down, const int right, TileJob j, Meanwhile *m) {
-	float *lower = j.to.p + TILE * j.to.stride;
-	const uint32_t *a = j.a.p, *b = j.b;
-	if (j.to.accumulate) {
-		tile_load(0, j.to.p, j.to.stride);
-		if (right) tile_load(1, j.to.p + TILE, j.to.stride);
-		if (down) tile_load(2, lower, j.to.stride);
-		if (down && right) tile_load(3, lower + TILE, j.to.stride);
-	} else {
-		tile_zero(0);
-		if (right) tile_zero(1);
-		if (down) tile_zero(2);
-		if (down && right) tile_zero(3);
-	}
-	for (i64 s = 0; s < j.steps; s += TILE, a += TILE, b += TILE * j.width) {
-		tile_load(4, a, j.a.row_step);
-		tile_load(6, b, j.width);
-		tile_dot(0, 4, 6);
-		if (right) tile_load(7, b + TILE, j.width);
-		if (right) tile_dot(1, 4, 7);
-		if (down) tile_load(5, a + TILE * j.a.row_step, j.a.row_step);
-		if (down) tile_dot(2, 5, 6);
-		if (down && right) tile_dot(3, 5, 7);
-		for (i64 i = 0; i < m->segments; i++) prefetch_next(&m->prefetches);
-		run_epilogue(m->pending, m->rows);
-	}
-	tile_store(0, j.to.p, j.to.stride);
-	if (right) tile_store(1, j.to.p + TILE, j.to.stride);
-	if (down) tile_store(2, lower, j.to.stride);
-	if (down && right) tile_store(3, lower + TILE, j.to.stride);
-}
-
-// multiply_tiles is multiply by tiles, for at most BLOCK_ROWS rows. It spreads the
-// epilogue of the pending block, and the segments of the prefetch list, evenly over its
-// steps.
-static void multiply_tiles(int vecs, i64 rows, i64 steps, LeftFactor a, const uint32_t *panel, Sums to, Block *pending, PrefetchList prefetches) {
-	i64 rounds = steps / TILE * ((vecs + 1) / 2);
-	if (rounds == 0) rounds = 1;
-	Meanwhile m = {pending, (BLOCK_ROWS + rounds - 1) / rounds, prefetches, (prefetches.n + rounds - 1) / rounds};
-	tiles_ready();
-	for (int v = 0; v < vecs; v += 2) {
-		TileJob j = {a, panel + v * VL, steps, vecs * VL, {to.p + v * VL, to.stride, to.accumulate}};
-		int down = rows > TILE, right = vecs - v > 1;
-		if (down && right) tile_block(1, 1, j, &m);
-		else if (down) tile_block(1, 0, j, &m);
-		else if (right) tile_block(0, 1, j, &m);
-		else tile_block(0, 0, j, &m);
-	}
-}
-#endif
-
 // --- The product -----------------------------------------------------------
 
 // panel_stride returns the distance in words between panels of k numbers per column.
@@ -523,73 +276,78 @@ static void sum_columns(Mat a, float *total) {
 // Factors are both factors of a region for one slice of K, laid out.
 typedef struct { LeftFactor a; const char *panels; i64 steps, panel_bytes; } Factors;
 
-// multiply_panel multiplies up to BLOCK_ROWS rows of a region, from row r on, by the
-// panel that begins at column c, which is part of a block. Meanwhile it prefetches the
-// memory of the pending block, whose epilogue it runs afterwards, when that memory has had
-// time to arrive. With tiles the epilogue runs meanwhile too, and the memory that is
-// prefetched is that of the block.
-static void multiply_panel(const Product *p, Region s, Factors f, i64 r, i64 c, Sums to, const Block *block, Block *pending) {
-	i64 rows = imin(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
-	int vecs = (int)((imin(PANEL, s.cols - c) + VL - 1) / VL);
-	LeftFactor a = {f.a.p + r * row_step, row_step, f.a.step};
-	const void *panel = f.panels + c / PANEL * f.panel_bytes;
-	Segment list[MAX_SEGMENTS];
-#if TILES
-	if (p->layout == PAIRS) {
-		multiply_tiles(vecs, rows, f.steps, a, panel, to, pending, (PrefetchList){list, segments_of(block, list)});
-		return;
+#if !TILES
+// The rows of all five matrices that segments_of lists.
+enum { MAX_SEGMENTS = 5 * BLOCK_ROWS };
+
+// segments_of lists what the epilogue of a block will read and write, and returns the
+// number of segments.
+static i64 segments_of(const Block *b, Segment *prefetches) {
+	const GemmArgs *g = b->g;
+	const Mat mats[] = {g->grad, g->gate, g->pre, g->ungated, g->dst}; // the first two are only read
+	i64 n = 0;
+	for (int i = 0; i < 5; i++) {
+		if (!mats[i].p) continue;
+		Mat m = part(mats[i], b->r, b->c, b->rows, b->cols);
+		for (i64 r = 0; r < m.rows; r++) prefetches[n++] = (Segment){(const char *)mat_at(m, r, 0), row_bytes(m), i >= 2};
 	}
+	return n;
+}
 #endif
-	PrefetchList prefetches = {list, pending->done < pending->rows ? segments_of(pending, list) : 0};
+
+// multiply_panel multiplies up to BLOCK_ROWS rows of a region, from row r on, by the
+// panel that begins at column c. With tiles, the epilogue of the pending block runs
+// meanwhile. Vectors prefetch its memory meanwhile, and run it afterwards, when that
+// memory has had time to arrive.
+static void multiply_panel(const Product *p, Region s, Factors f, i64 r, i64 c, Sums to, Backlog *l) {
+	i64 rows = imin(BLOCK_ROWS, s.rows - r);
+	int vecs = (int)((imin(PANEL, s.cols - c) + VL - 1) / VL);
+	LeftFactor a = {f.a.p + r * f.a.row_step, f.a.row_step, f.a.step, f.a.pitch};
+	const void *panel = f.panels + c / PANEL * f.panel_bytes;
+#if TILES
+	multiply_tiles(vecs, rows, f.steps, a, panel, to, l);
+	(void)p;
+#else
+	Segment list[MAX_SEGMENTS];
+	PrefetchList prefetches = {list, l->pending.done < l->pending.rows ? segments_of(&l->pending, list) : 0};
 	multiply(p->layout, vecs, rows, f.steps, a, panel, to, &prefetches);
 	while (prefetches.n > 0) prefetch_next(&prefetches);
-	run_epilogue(pending, BLOCK_ROWS);
+	run_epilogue(&l->pending);
+#endif
 }
 
-// full_k_product computes a region whose factors are laid out for all of K. Blocks
-// alternate between two buffers of sums: one is pending while the other is
-// multiplied.
-static void full_k_product(const Product *p, Region s, Factors f, float *sums) {
-	Block pending = {.g = p->g};
-	int half = 0;
-	for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
-		i64 cols = imin(BLOCK_COLS, s.cols - c);
-		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS, half ^= 1) {
-			float *block_sums = sums + half * BLOCK_ROWS * BLOCK_COLS;
-			Block block = {p->g, block_sums, s.r + r, s.c + c, imin(BLOCK_ROWS, s.rows - r), cols, 0};
-			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){block_sums + j, BLOCK_COLS, 0}, &block, &pending);
-			run_epilogue(&pending, BLOCK_ROWS);
-			pending = block;
-		}
-	}
-	run_epilogue(&pending, BLOCK_ROWS);
-}
-
-// sums_at returns where the sum at (r, c) of a region is kept between slices of K.
-// The sums are stored in strips of BLOCK_COLS columns, so that a block looks as in
-// full_k_product.
+// sums_at returns where the sum at (r, c) of a region is kept between slices of K: in
+// strips of BLOCK_COLS columns, so that the sums of a block are consecutive.
 static inline float *sums_at(const Product *p, float *sums, i64 r, i64 c) {
 	return sums + c / BLOCK_COLS * BLOCK_COLS * p->rows + r * BLOCK_COLS + c % BLOCK_COLS;
 }
 
-// add_slice adds the products of one slice of K to the sums of part of a region. It
-// multiplies all rows by one panel before the next, so that the panel stays in the
-// cache.
-static void add_slice(const Product *p, Region s, i64 r0, i64 c0, Factors f, float *sums, int accumulate) {
-	Block empty = {.g = p->g};
-	for (i64 c = 0; c < s.cols; c += PANEL) {
-		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
-			multiply_panel(p, s, f, r, c, (Sums){sums_at(p, sums, r0 + r, c0 + c), BLOCK_COLS, accumulate}, &empty, &empty);
-		}
-	}
-}
+// A Part says which part of a task's region is multiplied: it begins at row r and column c
+// of the region, in the slice of K that begins at k.
+typedef struct { i64 r, c, k; } Part;
 
-// epilogue_region runs the epilogue for all blocks of a region after the last slice.
-static void epilogue_region(const Product *p, Region s, float *sums) {
-	for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
-		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
-			Block b = {p->g, sums_at(p, sums, r, c), s.r + r, s.c + c, imin(BLOCK_ROWS, s.rows - r), imin(BLOCK_COLS, s.cols - c), 0};
-			run_epilogue(&b, BLOCK_ROWS);
+// multiply_part adds the products of one slice of K to the sums of a part s of a task's
+// region, and runs the epilogue if the slice is the last one. A block is pending while
+// the next one is multiplied. If there is only one slice, blocks alternate between two
+// buffers of sums.
+//
+// Vectors multiply all rows by one block's columns before the next, so that its panels stay
+// in the cache. Tiles multiply a block's rows by all columns before the next, so that the
+// rows stay there and panels are read in the order in which they are stored.
+static void multiply_part(const Product *p, Region s, Part at, Factors f, float *sums, Backlog *l) {
+	int last = at.k + p->slice >= p->k;
+	i64 height = TILES ? BLOCK_ROWS : s.rows;
+	for (i64 top = 0; top < s.rows; top += height) {
+		for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
+			i64 cols = imin(BLOCK_COLS, s.cols - c);
+			for (i64 r = top; r < imin(top + height, s.rows); r += BLOCK_ROWS) {
+				i64 rows = imin(BLOCK_ROWS, s.rows - r);
+				float *to = p->slice < p->k ? sums_at(p, sums, at.r + r, at.c + c) : sums + (l->pending.sums == sums) * BLOCK_ROWS * BLOCK_COLS;
+				Block block = {p->g, to, s.r + r, s.c + c, rows, cols, last ? 0 : rows};
+				for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){to + j, BLOCK_COLS, at.k > 0}, l);
+				run_epilogue(&l->pending);
+				l->pending = block;
+			}
 		}
 	}
 }
@@ -598,9 +356,8 @@ static void epilogue_region(const Product *p, Region s, float *sums) {
 // columns of B are laid out at a time, which together fit the L2 cache. A region
 // exceeds that for at most one factor (see divide_sliced), so that everything is laid
 // out once per slice. If total is not NULL, the sums of A's columns are added to it.
-static void sliced_product(const Product *p, Region s, float *sums, uint32_t *a_space, uint32_t *b_space, float *total) {
+static void sliced_product(const Product *p, Region s, float *sums, uint32_t *a_space, uint32_t *b_space, float *total, Backlog *l) {
 	const GemmArgs *g = p->g;
-	int single_slice = p->slice >= p->k;
 	Factors f = {.panels = (const char *)b_space, .panel_bytes = panel_stride(p, imin(p->slice, p->k)) * 4};
 	for (i64 k = 0; k < p->k; k += p->slice) {
 		i64 kn = imin(p->slice, p->k - k);
@@ -615,12 +372,27 @@ static void sliced_product(const Product *p, Region s, float *sums, uint32_t *a_
 				// than MC of them.
 				if (c == 0 || s.rows > MC) f.a = layout_columns(a, p->layout, f.steps, a_space);
 				if (c == 0 && total) sum_columns(a, total + r);
-				if (single_slice) full_k_product(p, block, f, sums);
-				else add_slice(p, block, r, c, f, sums, k > 0);
+				multiply_part(p, block, (Part){r, c, k}, f, sums, l);
 			}
 		}
 	}
-	if (!single_slice) epilogue_region(p, s, sums);
+}
+
+// full_product computes a region of NN or NT, whose panels hold all of K. With tiles it
+// lays out one block's rows at a time, and prefetches the next ones.
+static void full_product(const Product *p, Region s, float *sums, uint32_t *a_space, Backlog *l) {
+	i64 bytes = panel_stride(p, p->k) * 4, steps = padded_steps(p->layout, p->k), height = TILES ? BLOCK_ROWS : s.rows;
+	Factors f = {.panels = p->panels + s.c / PANEL * bytes, .steps = steps, .panel_bytes = bytes};
+	for (i64 r = 0; r < s.rows; r += height) {
+		Region rows = {s.r + r, s.c, imin(height, s.rows - r), s.cols};
+		f.a = layout_rows(part(p->g->a, rows.r, 0, rows.rows, p->k), p->layout, steps, a_space);
+		if (TILES) { // prefetch the next rows, evenly over all steps but the first of each block
+			i64 next = imin(height, p->m - rows.r - rows.rows), rounds = (s.cols + PANEL - 1) / PANEL * (steps / VL - 1);
+			l->ahead = (Ahead){part(p->g->a, rows.r + rows.rows, 0, next, p->k), 0, 0};
+			l->lines = rounds > 0 ? (next * ((row_bytes(p->g->a) + 63) / 64) + rounds - 1) / rounds : 0;
+		}
+		multiply_part(p, rows, (Part){0, 0, 0}, f, sums, l);
+	}
 }
 
 // gemm_task computes region i. Consecutive tasks share their rows of A, or their
@@ -637,17 +409,19 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	float *sums = (float *)w->scratch, sum_a[2 * MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
 	uint32_t *a_space = (uint32_t *)(w->scratch + p->sums), *b_space = (uint32_t *)(w->scratch + p->sums + p->a);
 #if TILES
-	if (p->layout == PAIRS) tiles_begin();
+	tiles_begin();
 #endif
-	if (g->op == TN) sliced_product(p, s, sums, a_space, b_space, total);
-	else {
-		i64 steps = padded_steps(p->layout, p->k), bytes = panel_stride(p, p->k) * 4;
-		LeftFactor a = layout_rows(part(g->a, s.r, 0, s.rows, p->k), p->layout, steps, a_space);
-		full_k_product(p, s, (Factors){a, p->panels + s.c / PANEL * bytes, steps, bytes}, sums);
-	}
+	Backlog l = {.pending.g = g};
 #if TILES
-	if (p->layout == PAIRS) tiles_end();
+	l.fused = fused_kind(g);
 #endif
+	if (g->op == TN) sliced_product(p, s, sums, a_space, b_space, total, &l);
+	else full_product(p, s, sums, a_space, &l);
+#if TILES
+	store_tiles(&l);
+	tiles_end();
+#endif
+	run_epilogue(&l.pending);
 	if (total) {
 		Mat sum = part(g->sum_a, 0, s.r, 1, s.rows);
 		for (i64 c = 0; c < s.rows; c += VL) mstore(sum, 0, c, mload(sum, 0, c) + vload(total + c));
@@ -690,14 +464,16 @@ static i64 divide_sliced(Product *p, int threads) {
 
 // divide_full_k divides an NN or NT product, whose tasks lay out little, into at
 // least 16 tasks per thread if its size allows, so that no thread waits long for the
-// last task. It splits the columns first, then the rows.
+// last task; 4 with tiles, which multiply so fast that the data which tasks share costs
+// more. It splits the columns first, then the rows.
 static i64 divide_full_k(Product *p, int threads) {
-	i64 rows = MC / 2, cols = split_length(p->n, 1, BLOCK_COLS);
+	enum { TASKS = TILES ? 4 : 16, LEAST = TILES ? BLOCK_ROWS : MC / 4 };
+	i64 rows = TILES && p->n <= NC ? BLOCK_ROWS : MC / 2, cols = split_length(p->n, 1, BLOCK_COLS);
 	for (;;) {
 		i64 tasks = divide(p, rows, cols);
-		if (threads == 1 || tasks >= 16 * threads) return tasks;
+		if (threads == 1 || tasks >= TASKS * threads) return tasks;
 		if (cols > BLOCK_COLS) cols = split_length(cols, 2, BLOCK_COLS);
-		else if (rows > MC / 4) rows = MC / 4;
+		else if (rows > LEAST) rows = LEAST;
 		else return tasks;
 	}
 }
@@ -737,8 +513,7 @@ static int gemm(Pool *pool, const void *args) {
 	if (p.m == 0 || p.n == 0) return OK;
 	i64 tasks = g->op == TN ? divide_sliced(&p, pool_threads(pool)) : divide_full_k(&p, pool_threads(pool));
 	i64 kn = imin(p.slice, p.k), steps = padded_steps(p.layout, kn);
-	int single_slice = p.slice >= p.k;
-	p.sums = (size_t)(single_slice ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
+	p.sums = (size_t)(p.slice >= p.k ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
 	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : p.layout != FLOATS ? p.rows * copy_pitch(steps) : 0) * 4;
 	size_t b = g->op == TN ? (size_t)(NC / PANEL * panel_stride(&p, kn)) * 4 : 0;
 	size_t packed = g->op == TN || g->packed ? 0 : packed_bytes(&p);

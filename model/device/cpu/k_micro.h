@@ -15,15 +15,21 @@ typedef enum { FLOATS, PAIRS, SWAPPED } Layout;
 // layout_of chooses the layout of both factors of a GEMM. Hardware that has dot
 // products of pairs may still be faster with multiply-adds (see comparePairs in
 // peak.go).
-static inline Layout layout_of(int bf16) { return !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : SWAPPED; }
+static inline Layout layout_of(int bf16) { return !TILES && !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : SWAPPED; }
 
 // Columns of a panel: TILE_VECTORS vectors (vec_*.h).
+#if TILES
+#define PANEL (2 * VL)
+#else
 #define PANEL (VL * TILE_VECTORS)
+#endif
 
 // A LeftFactor is (a slice of) A as micro-kernels read it: the word of row r and step
 // s is p[r*row_step + s*step]. Rows in place and copies of rows have step 1. For TN,
-// A's rows are columns in memory, and copies have row_step 1.
-typedef struct { const uint32_t *p; i64 row_step, step; } LeftFactor;
+// A's rows are columns in memory, and copies have row_step 1. For tiles this holds for
+// the first words of tiles, of which rows are `pitch` words apart: copies are laid out
+// tile by tile.
+typedef struct { const uint32_t *p; i64 row_step, step, pitch; } LeftFactor;
 
 // Sums is where a micro-kernel stores its sums, row by row. accumulate: it starts
 // from the sums that are there, instead of from zero.
@@ -64,6 +70,7 @@ PREFETCH_FN prefetch_next(PrefetchList *a) {
 #define ROWS8(F, V) ROWS6(F, V) F(6, V) F(7, V)
 #define ROWS12(F, V) ROWS8(F, V) F(8, V) F(9, V) F(10, V) F(11, V)
 
+#if !TILES
 #define ZERO_ONE(r, v) vf c##r##_##v = vset(0.0f);
 #define ZERO(r, V) V(ZERO_ONE, r)
 #define RELOAD_ONE(r, v) c##r##_##v = vload(sums + v * VL);
@@ -138,3 +145,4 @@ static void multiply(Layout layout, int vecs, i64 rows, i64 steps, LeftFactor a,
 		to.p += sizes[s] * to.stride;
 	}
 }
+#endif

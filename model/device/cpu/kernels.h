@@ -15,6 +15,7 @@
 #include "k_mat.h"
 #include "k_stream.h"
 #include "k_micro.h"
+#include "k_epilogue.h"
 #include "k_gemm.h"
 #include "k_pointwise.h"
 #include "k_columns.h"
