@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,20 @@ func TestPairs(t *testing.T) {
 	devicetest.Unchanged(t, d, cpu.OtherPairs)
 	defer cpu.OtherPairs()()
 	t.Run("conformance", func(t *testing.T) { devicetest.Run(t, open(device.BF16)) })
+}
+
+// TestTiles: tiles and their emulation give the same bits.
+func TestTiles(t *testing.T) {
+	if !slices.Contains(cpu.Paths(), "amx") {
+		t.Skip("this machine has no tiles")
+	}
+	t.Setenv(cpu.ISAVariable, "amx")
+	d := open(device.BF16)(t, 1)
+	defer d.Close()
+	t.Setenv(cpu.ISAVariable, cpu.Emulated)
+	emulated := open(device.BF16)(t, 1)
+	defer emulated.Close()
+	devicetest.Equal(t, d, emulated)
 }
 
 func TestForcedPath(t *testing.T) {

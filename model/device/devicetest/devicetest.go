@@ -86,6 +86,15 @@ func Unchanged(t *testing.T, d device.Device, change func() (restore func())) {
 	}
 }
 
+// Equal checks that two devices compute every case to the same bits.
+func Equal(t *testing.T, d, other device.Device) {
+	for _, c := range cases(d.Kind().Precision) {
+		t.Run(c.name, func(t *testing.T) {
+			same(t, "the other device", c.results(t, other, setting{}), c.results(t, d, setting{}))
+		})
+	}
+}
+
 // testCase is a sequence of kernel calls whose inputs come from a kit and whose
 // results go to it.
 type testCase struct {
