@@ -4,9 +4,9 @@
 // code runs and is tested on machines without AMX.
 //
 // The tile unit takes 16 cycles for a product of two tiles, in which the core can issue
-// some 60 other instructions. It looks only a few tile instructions ahead, though, so
-// that other work must be spread evenly between them: the epilogue of the previous block,
-// and the stores of its sums.
+// some 60 other instructions. It seems to look only a few tile instructions ahead, though,
+// so that other work is spread evenly between them: the epilogue of the previous block, and
+// the stores of its sums.
 
 // Rows of a tile, and 4-byte words of a row.
 enum { TILE = 16 };
