@@ -198,8 +198,7 @@ static void head_gemm(const Head *h, LeftFactor a, i64 rows, i64 k, const uint32
 		Sums to = {dst.p + c, dst.stride, dst.accumulate};
 #if TILES
 		for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
-			LeftFactor from = {a.p + r * a.row_step, a.row_step, a.step, a.pitch};
-			multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from, factor, to, &l);
+			multiply_tiles(vecs, imin(BLOCK_ROWS, rows - r), steps, from_row(a, r), factor, to, &l);
 		}
 #else
 		PrefetchList empty = {0};

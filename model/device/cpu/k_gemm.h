@@ -152,9 +152,10 @@ static LeftFactor layout_rows(Mat a, Layout layout, i64 steps, uint32_t *copy) {
 	if (layout == FLOATS) return (LeftFactor){(const uint32_t *)a.p, a.stride, 1, 0};
 	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
 	if (layout == PAIRS && a.bf16 && fits && a.stride % 2 == 0) return (LeftFactor){(const uint32_t *)a.p, a.stride / 2, 1, a.stride / 2};
-	LeftFactor to = TILES ? tile_copy(copy, steps) : (LeftFactor){copy, copy_pitch(steps), 1, 0};
+	i64 pitch = copy_pitch(steps);
+	LeftFactor to = TILES ? tile_copy(copy, steps) : (LeftFactor){copy, pitch, 1, pitch};
 	for (i64 r = 0; r < a.rows; r++) {
-		float *row = (float *)(copy + (TILES ? r / VL * VL * steps + r % VL * VL : r * to.row_step));
+		float *row = (float *)(copy + r / VL * VL * to.row_step + r % VL * to.pitch);
 		for (i64 s = 0; s < steps; s += VL) vstore(row + s * to.step, layout == PAIRS ? pairs_in_row(a, r, 2 * s) : vswap(mround(a, r, s)));
 	}
 	return to;
@@ -302,15 +303,14 @@ static i64 segments_of(const Block *b, Segment *prefetches) {
 static void multiply_panel(const Product *p, Region s, Factors f, i64 r, i64 c, Sums to, Backlog *l) {
 	i64 rows = imin(BLOCK_ROWS, s.rows - r);
 	int vecs = (int)((imin(PANEL, s.cols - c) + VL - 1) / VL);
-	LeftFactor a = {f.a.p + r * f.a.row_step, f.a.row_step, f.a.step, f.a.pitch};
 	const void *panel = f.panels + c / PANEL * f.panel_bytes;
 #if TILES
-	multiply_tiles(vecs, rows, f.steps, a, panel, to, l);
+	multiply_tiles(vecs, rows, f.steps, from_row(f.a, r), panel, to, l);
 	(void)p;
 #else
 	Segment list[MAX_SEGMENTS];
 	PrefetchList prefetches = {list, l->pending.done < l->pending.rows ? segments_of(&l->pending, list) : 0};
-	multiply(p->layout, vecs, rows, f.steps, a, panel, to, &prefetches);
+	multiply(p->layout, vecs, rows, f.steps, from_row(f.a, r), panel, to, &prefetches);
 	while (prefetches.n > 0) prefetch_next(&prefetches);
 	run_epilogue(&l->pending);
 #endif

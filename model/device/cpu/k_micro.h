@@ -17,7 +17,7 @@ typedef enum { FLOATS, PAIRS, SWAPPED } Layout;
 // peak.go).
 static inline Layout layout_of(int bf16) { return !TILES && !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : SWAPPED; }
 
-// Columns of a panel: TILE_VECTORS vectors (vec_*.h).
+// Columns of a panel: two tiles, or TILE_VECTORS vectors (vec_*.h).
 #if TILES
 #define PANEL (2 * VL)
 #else
@@ -30,6 +30,12 @@ static inline Layout layout_of(int bf16) { return !TILES && !bf16 ? FLOATS : VEC
 // the first words of tiles, of which rows are `pitch` words apart: copies are laid out
 // tile by tile.
 typedef struct { const uint32_t *p; i64 row_step, step, pitch; } LeftFactor;
+
+// from_row returns the rows of a from row r on.
+static inline LeftFactor from_row(LeftFactor a, i64 r) {
+	a.p += r * a.row_step;
+	return a;
+}
 
 // Sums is where a micro-kernel stores its sums, row by row. accumulate: it starts
 // from the sums that are there, instead of from zero.

@@ -100,16 +100,15 @@ static void store_tiles(Backlog *l) {
 	if (j->to.accumulate) tile_load(t, at_tile(j->to, t), j->to.stride); \
 	else tile_zero(t);
 
-// prefetch_block_row prefetches what the epilogue of the next block will read or write
-// in SWEEP rows from row r on: it is BLOCK_COLS columns further. prefetch_next_block does
-// so for all matrices; may is that of epilogue_rows.
-PREFETCH_FN prefetch_block_row(Mat m, i64 r, i64 c, int write) {
-	for (i64 i = 0; i < SWEEP; i++) prefetch_lines((const char *)mat_at(m, r + i, c + BLOCK_COLS), BLOCK_COLS * (m.bf16 ? 2 : 4), write);
-}
+// prefetch_next_block prefetches what the epilogue of the next block, which is BLOCK_COLS
+// columns further, will read or write in SWEEP rows from row r on. may is that of
+// epilogue_rows.
 PREFETCH_FN prefetch_next_block(const int may, const GemmArgs *g, i64 r, i64 c) {
-	if (may & OP_GRAD) prefetch_block_row(g->grad, r, c, 0);
-	if (may & OP_PRE && g->pre.p) prefetch_block_row(g->pre, r, c, 1);
-	prefetch_block_row(g->dst, r, c, 1);
+#define NEXT(m) part(m, r, c + BLOCK_COLS, SWEEP, BLOCK_COLS)
+	if (may & OP_GRAD) prefetch_rows(NEXT(g->grad));
+	if (may & OP_PRE && g->pre.p) prefetch_rows_write(NEXT(g->pre));
+	prefetch_rows_write(NEXT(g->dst));
+#undef NEXT
 }
 
 // NOTHING says that there is no epilogue.

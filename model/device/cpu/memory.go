@@ -57,8 +57,8 @@ func (b *bytes) slice() []byte     { return unsafe.Slice((*byte)(b.p), b.n) }
 
 // A heap hands out blocks of memory on huge pages. A model has hundreds of buffers that are
 // smaller than a huge page, and on small pages a virtual machine spends a tenth of a plan
-// translating addresses. So blocks are cut from slabs of several megabytes, each of a quarter
-// of what there is already. A block that is freed is used again for one of its size.
+// translating addresses. So blocks are cut from slabs, each of a quarter of what there is
+// already, within 2 to 32 MB. A block that is freed is used again for one of its size.
 type heap struct {
 	own   map[unsafe.Pointer]int   // what engine_alloc gave: slabs and large blocks
 	cut   map[unsafe.Pointer]int   // blocks of slabs, with their size
