@@ -33,9 +33,11 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 			if values[flag] == nil {
 				values[flag] = map[string]bool{}
 			}
-			values[flag][value] = true
+			if value != "" { // a search in the simulator has no precision
+				values[flag][value] = true
+			}
 		}
-		if x.Spec.Method != model.Untrained {
+		if x.Spec.Python == "" && model.MethodOf(x.Spec.Method).Trained() {
 			seeds[x.Spec.TrainSeed] = true
 		}
 	}
@@ -61,7 +63,7 @@ func continued(dir string, c *results.Contents) func(flags string) string {
 		}
 		has := func(flag string) bool { return strings.Contains(" "+flags, " "+flag+" ") }
 		for _, flag := range []string{"--device", "--precision", "--protocol", "--episodes"} {
-			if all := slices.Collect(maps.Keys(values[flag])); len(all) == 1 && all[0] != "" && !has(flag) {
+			if all := slices.Collect(maps.Keys(values[flag])); len(all) == 1 && !has(flag) {
 				command = append(command, flag, all[0])
 			}
 		}

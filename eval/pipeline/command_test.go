@@ -11,13 +11,17 @@ import (
 )
 
 // Commands have the preset, device, protocol and seeds of the folder's run, and whatever
-// else differs from the preset. Flags that are given are not repeated.
+// else differs from the preset. Flags that are given are not repeated. Seeds are those of
+// trainings: cells of a search with the true state have seed 0, and a training with it would
+// start.
 func TestContinued(t *testing.T) {
 	cell := func(seed, episodes int, precision string) results.Cell {
 		c := results.Cell{Result: results.Result{Device: "cpu/avx2/fp32"}}
 		c.Spec = results.Spec{Method: "lewm", Solver: "cem", TrainSeed: seed, Episodes: episodes, Rules: results.Rules{Protocol: "strict", Precision: precision}}
 		return c
 	}
+	oracle, python := cell(0, 7, ""), cell(4, 7, "fp32")
+	oracle.Spec.Method, python.Spec.Python = model.OracleState, results.PythonWorld
 	nano, err := LoadPreset("nano")
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +50,7 @@ func TestContinued(t *testing.T) {
 		{dir: own, cells: []results.Cell{cell(1, 1, "fp32"), cell(1, 2, "bf16")}, want: "scalewm reproduce --preset " + own + "/config.toml --device cpu --protocol strict --seeds 1  --out " + own},
 		{dir: "some where", flags: "-f", cells: []results.Cell{cell(1, usual, "")}, trained: trained, want: "scalewm reproduce --preset nano --device cpu --protocol strict --seeds 1 -f --out 'some where'"},
 		{dir: "x", flags: "-f", cells: []results.Cell{cell(1, 7, "fp32")}, trained: map[string]results.Trained{"v": {}, "w": {Preset: "nano"}}, want: "scalewm reproduce --preset PRESET --device cpu --precision fp32 --protocol strict --episodes 7 --seeds 1 -f --out x"},
+		{dir: "x", flags: "-f", cells: []results.Cell{oracle, cell(3, 7, "fp32"), python}, want: "scalewm reproduce --preset PRESET --device cpu --precision fp32 --protocol strict --episodes 7 --seeds 3 -f --out x"},
 	} {
 		if got := continued(c.dir, &results.Contents{Cells: c.cells, Trained: c.trained})(c.flags); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
